@@ -32,8 +32,8 @@ from unseen.concepts.class_names import ClassNameReader, How, Reading, clean
 from unseen.concepts.imagenet import imagenet_21k
 from unseen.concepts.kinship import SeenNames
 from unseen.concepts.similarity import similarity_matrix
-from unseen.concepts.taxonomy import FloatArray, IntArray
 from unseen.concepts.wordnet import WordNet
+from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.class_table import NOT_IN_WORDNET
 from unseen.core.errors import DataError
 

@@ -12,23 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.identity import digest
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import RunRecord
 
-AnyArray = npt.NDArray[Any]
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
-Pixels = npt.NDArray[np.uint8]
 _T = TypeVar("_T")
 
 #: What the label of an image is: one class, several labels at once, or a number.
@@ -76,6 +71,7 @@ class Split:
             names in another form of the data (`unseen.data.user_data`).
         groups: (n,) group of each image, such as the video of a frame: no split or fold divides a group; None if every
             image is its own.
+        feature_rows: row of each image in the features that a dataset has (`unseen.data.sources.features`).
     """
 
     names: Sequence[str]
@@ -88,6 +84,7 @@ class Split:
     targets: AnyArray | None = None
     sampling_keys: Sequence[str] = ()
     groups: IntArray | None = None
+    feature_rows: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -123,6 +120,7 @@ class Split:
             targets=None if self.targets is None else self.targets[chosen],
             sampling_keys=() if self.sampling_keys is self.names else [self.sampling_keys[i] for i in chosen],
             groups=None if self.groups is None else self.groups[chosen],
+            feature_rows=None if self.feature_rows is None else self.feature_rows[chosen],
         )
 
     def places_of(self, sample: Split) -> list[int] | None:
@@ -168,6 +166,7 @@ def join_splits(parts: Sequence[Split]) -> Split:
     """Concatenate several splits."""
     keyed = all(part.content_key is not None for part in parts)
     targets = [part.targets for part in parts if part.targets is not None]
+    rows = [part.feature_rows for part in parts if part.feature_rows is not None]
     return Split(
         names=[name for part in parts for name in part.names],
         labels=np.concatenate([part.labels for part in parts]),
@@ -176,6 +175,7 @@ def join_splits(parts: Sequence[Split]) -> Split:
         content_key=_indexed(parts, _content_key) if keyed else None,
         targets=np.concatenate(targets) if targets and len(targets) == len(parts) else None,
         sampling_keys=[name for part in parts for name in part.sampling_keys],
+        feature_rows=np.concatenate(rows) if rows and len(rows) == len(parts) else None,
     )
 
 
@@ -252,12 +252,12 @@ class Dataset:
         """Return a digest of all data that a benchmark uses: images, labels, class names and ids, side information."""
         splits = {name: [part.fingerprint, digest(part.labels.tolist())] for name, part in self.splits.items()}
         targets = {name: part.targets.tolist() for name, part in self.splits.items() if part.targets is not None}
-        more: list[Any] = [self.target, targets] if targets else []
+        more: list[object] = [self.target, targets] if targets else []
         groups = {name: part.groups.tolist() for name, part in self.splits.items() if part.groups is not None}
         more += [{"groups": groups}] if groups else []
         return digest([splits, list(self.class_names), list(self.wnids), self.side_information(), *more], length=12)
 
-    def side_information(self) -> Any:
+    def side_information(self) -> object:
         """Return data beside images and classes, as JSON values."""
         return None
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import AnyArray, FloatArray, FloatingArray, IntArray
 from unseen.core.errors import DataError
-from unseen.ranking.inputs import FloatArray, IntArray
 
 PENALTIES = tuple(10.0 ** (k / 2 - 5) for k in range(15))
 FOLDS = 5
@@ -34,7 +34,7 @@ _BLOCK, _MOST = 4096, 10_000
 class Task(Protocol):
     """What ridge regression predicts."""
 
-    def targets(self, rows: IntArray) -> npt.NDArray[np.floating]:
+    def targets(self, rows: IntArray) -> FloatingArray:
         """Return (b, t) targets of some rows."""
 
     def outcomes(self, scores: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -48,7 +48,7 @@ class ClassTask:
     index: IntArray
     classes: int
 
-    def targets(self, rows: IntArray) -> npt.NDArray[np.floating]:
+    def targets(self, rows: IntArray) -> FloatingArray:
         found = np.zeros((len(rows), self.classes), np.float32)
         found[np.arange(len(rows)), self.index[rows]] = 1.0
         return found
@@ -64,7 +64,7 @@ class ValueTask:
 
     values: FloatArray
 
-    def targets(self, rows: IntArray) -> npt.NDArray[np.floating]:
+    def targets(self, rows: IntArray) -> FloatingArray:
         return self.values[rows]
 
     def outcomes(self, scores: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -102,7 +102,7 @@ class Crossed:
     steps: FloatArray
 
 
-def cross_validate(rows: npt.NDArray[Any], folds: IntArray, task: Task, index: IntArray | None = None) -> Crossed:
+def cross_validate(rows: AnyArray, folds: IntArray, task: Task, index: IntArray | None = None) -> Crossed:
     """Predict every row by fits on the other folds, and by fits on about half of them.
 
     Args:
@@ -142,7 +142,7 @@ def cross_validate(rows: npt.NDArray[Any], folds: IntArray, task: Task, index: I
 class _Fits:
     """Ridge fits on the rows of some folds."""
 
-    def __init__(self, rows: npt.NDArray[Any], folds: IntArray, task: Task) -> None:
+    def __init__(self, rows: AnyArray, folds: IntArray, task: Task) -> None:
         self.rows, self.folds, self.task = rows, folds, task
         self.wide = len(rows) < rows.shape[1]
         if self.wide:
@@ -170,9 +170,9 @@ class _Fits:
             values[place, part], outcomes[place, part] = self.task.outcomes(found, held[part])
         return held, values, outcomes
 
-    def _moments(self, chosen: IntArray) -> tuple[npt.NDArray[Any], ...]:
+    def _moments(self, chosen: IntArray) -> tuple[AnyArray, ...]:
         """Return the number of rows, and the sums of X, X'X, Y and X'Y."""
-        total: tuple[npt.NDArray[Any], ...] = ()
+        total: tuple[AnyArray, ...] = ()
         for start in range(0, len(chosen), _BLOCK):
             part = chosen[start : start + _BLOCK]
             x, y = self.rows[part], self.task.targets(part)
@@ -211,7 +211,7 @@ class _Fits:
             yield place, 0, left @ (inside / (spectrum + penalty * unit)[:, None]) + target
 
 
-def _decompose(matrix: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _decompose(matrix: AnyArray) -> tuple[AnyArray, AnyArray]:
     from scipy.linalg import eigh  # planning does not need it
 
     spectrum, basis = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
@@ -230,7 +230,7 @@ def random_folds(rows: int, seed: int, groups: IntArray | None = None) -> IntArr
     return np.asarray(fold_of[index])
 
 
-def check_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def check_targets(features: ArrayLike, targets: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return features and columns of targets in double precision; raise a `DataError` for unusable ones."""
     rows, columns = np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64)
     columns = columns[:, None] if columns.ndim == 1 else columns

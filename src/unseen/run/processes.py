@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from unseen.core.errors import UnseenError, WorkerLostError
-from unseen.core.extras import cores
+from unseen.core.extras import ALL_CUDA_VARIABLE, cores
+from unseen.core.extras import CUDA_VARIABLE as VARIABLE
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -42,7 +44,6 @@ _PATIENCE = 10.0
 #: Abort after this many deaths per worker before the first finished item.
 _FAILED_STARTS = 3
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 #: Locks of devices that this process has acquired; they are held until it ends.
@@ -71,7 +72,8 @@ def environment(number: int, count: int, found: list[str] | None = None) -> dict
     Processes that see all devices would all use the first.
     """
     found = devices() if found is None else found
-    device = {VARIABLE: found[number % len(found)]} if len(found) > 1 else {}
+    several = len(found) > 1
+    device = {VARIABLE: found[number % len(found)], ALL_CUDA_VARIABLE: ",".join(found)} if several else {}
     return {**device, "OMP_NUM_THREADS": str(threads_each(count))}
 
 
@@ -93,6 +95,8 @@ def take_device(folder: Path | None = None, find: Callable[[], list[str]] = devi
     found = find()
     if len(found) < 2:
         return found[0] if found else None
+    from filelock import FileLock, Timeout  # imports asyncio
+
     folder = folder or Path(tempfile.gettempdir()) / f"unseen-devices-{os.getuid() if hasattr(os, 'getuid') else 0}"
     folder.mkdir(mode=0o700, exist_ok=True)
     for turn in range(16):
@@ -275,7 +279,8 @@ def end_with_parent() -> None:
 def _portable(error: BaseException) -> BaseException:
     """Return an exception that can be pickled: the exception itself, or an error with its message."""
     try:
-        return pickle.loads(pickle.dumps(error))  # type: ignore[no-any-return]  # noqa: S301 - our own
+        copy: BaseException = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+        return copy
     except Exception:  # noqa: BLE001 - the exception's own code runs here
         kind = UnseenError if isinstance(error, UnseenError) else RuntimeError
         return kind(str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -22,11 +21,11 @@ from unseen.benchmarks.rank.candidates import Candidate as Candidate
 from unseen.benchmarks.rank.candidates import CheckpointRanking as CheckpointRanking
 from unseen.benchmarks.rank.details import EXPECTED, POOLED, TRUTH, RankDetails, RankParameters
 from unseen.benchmarks.rank.expected import estimates, read_hits, read_numbers
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError, UnseenError
-from unseen.core.identity import canonical_json
+from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Cell, Result
 from unseen.ranking.cards import combine_terms, find_score
-from unseen.ranking.inputs import FloatArray
 from unseen.results import comparable
 from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate
@@ -141,7 +140,7 @@ def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> Checkpo
     return replace(ranking, candidates=candidates, notes=(*ranking.notes, *notes))
 
 
-def _beside(c: Candidate, details: RankDetails) -> dict[str, Any]:
+def _beside(c: Candidate, details: RankDetails) -> Values:
     """Return the fields that compare the outcomes of fine-tuning with the prediction and with the linear head."""
     if not details.hits or not details.probe_hits:
         return {}
@@ -149,7 +148,7 @@ def _beside(c: Candidate, details: RankDetails) -> dict[str, Any]:
     known = np.isfinite(tuned) & np.isfinite(probe)
     gap = unpaired_difference(accuracy_interval(tuned[known]), Interval(c.expected, c.low, c.high, n=int(known.sum())))
     tuning = paired_difference(tuned[known], probe[known])
-    found: dict[str, Any] = {"probe_tested": float(probe[known].mean())}
+    found: dict[str, object] = {"probe_tested": float(probe[known].mean())}
     for name, each in (("gap", gap), ("tuning", tuning)):
         found |= {name: each.value, f"{name}_low": each.low, f"{name}_high": each.high}
     return found
@@ -171,11 +170,11 @@ def grouped(results: Iterable[Result]) -> list[list[Result]]:
     return groups
 
 
-def _place(cell: Cell) -> tuple[str, str, dict[str, Any]]:
+def _place(cell: Cell) -> tuple[str, str, Values]:
     return cell.dataset, cell.data, shared(cell)
 
 
-def shared(cell: Cell) -> dict[str, Any]:
+def shared(cell: Cell) -> Values:
     """Return the options that the cells of one ranking have in common."""
     return {name: value for name, value in cell.parameters.items() if name not in ("score", "layer")}
 
@@ -304,7 +303,7 @@ class Combined:
     draws: FloatArray
     notes: tuple[str, ...]
 
-    def fields(self, i: int) -> dict[str, Any]:
+    def fields(self, i: int) -> Values:
         """Return the fields of a candidate: its scores, and its mean rank with the interval over half-samples."""
         own = self.draws[:, i]
         low, high = np.quantile(own, [0.025, 0.975]).tolist() if len(own) else (math.nan, math.nan)

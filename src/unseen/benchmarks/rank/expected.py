@@ -31,17 +31,17 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.benchmarks.rank.details import EXPECTED, RankDetails
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.data.dataset import CLASS, NUMBER
 from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes
-from unseen.ranking.inputs import FloatArray, IntArray, check_labels, check_rows
+from unseen.ranking.inputs import check_labels, check_rows
 from unseen.ranking.ridge import ClassTask, Crossed, LabelTask, ValueTask, check_targets, cross_validate, random_folds
 from unseen.stats import Candidate, Interval
 from unseen.stats.means import Mean, estimate_mean, share_interval, t_interval
@@ -93,7 +93,7 @@ class Outcomes:
 
 
 def cross_validated(
-    features: npt.NDArray[Any], targets: npt.NDArray[Any], kind: str, *, seed: int = 0, groups: IntArray | None = None
+    features: AnyArray, targets: AnyArray, kind: str, *, seed: int = 0, groups: IntArray | None = None
 ) -> Outcomes:
     """Return the outcome of every image by a linear head that was fitted without the image's fold.
 
@@ -133,7 +133,7 @@ def cross_validated(
 
 
 def _class_outcomes(
-    features: npt.NDArray[Any], index: IntArray, classes: int, groups: IntArray, seed: int
+    features: AnyArray, index: IntArray, classes: int, groups: IntArray, seed: int
 ) -> tuple[FloatArray, IntArray, Crossed]:
     """Return whether each image is classified correctly, the folds, and the outcomes of ridge regression."""
     from unseen.probes import evaluate, sampling, solvers, workers  # they load torch, which planning does not need
@@ -178,7 +178,7 @@ def _gain(crossed: Crossed, groups: IntArray) -> tuple[float, float]:
     return gain, float(np.sqrt((rest**2).sum())) / steps
 
 
-def near_duplicates(features: npt.NDArray[Any], groups: IntArray | None = None) -> tuple[IntArray, int]:
+def near_duplicates(features: AnyArray, groups: IntArray | None = None) -> tuple[IntArray, int]:
     """Return the group of each image, near-duplicates in one, and the number of images that duplicate another one.
 
     Two images are near-duplicates if the distance of their centred features is small beside the distance of other
@@ -396,7 +396,7 @@ def rank_candidate(results: Sequence[Result], metric: str) -> Candidate | None:
     return estimates({"": details})[""] if metric == "score" and len(results) == 1 and details.hits else None
 
 
-def expected_accuracy(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> float:
+def expected_accuracy(features: ArrayLike, labels: ArrayLike, *, seed: int = 0) -> float:
     """Return the expected accuracy of a linear head on new images of the same classes."""
     return expect(cross_validated(np.asarray(features), np.asarray(labels), CLASS, seed=seed))[0]
 

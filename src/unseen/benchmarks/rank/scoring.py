@@ -14,15 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.backbones.load import LOGITS
 from unseen.benchmarks.rank.details import EXPECTED, RankDetails, RankParameters
 from unseen.benchmarks.rank.expected import cross_validated, expect, written_hits, written_numbers
-from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.extras import one_thread
 from unseen.core.identity import digest
@@ -33,7 +32,7 @@ from unseen.data.subset import select
 from unseen.features.extraction import measure_cost
 from unseen.metrics import softmax
 from unseen.ranking.cards import ScoreCard, find_score, score_flops, score_terms
-from unseen.ranking.inputs import FloatArray, IntArray, Tell, stratified_rows
+from unseen.ranking.inputs import Tell, stratified_rows
 
 #: Largest half-sample: larger ones cost time and add little; the spread is scaled to the number of all images.
 LARGEST_SAMPLE = 2000
@@ -58,18 +57,21 @@ class ScoredImages:
     @cached_property
     def about(self) -> RankDetails:
         """What is known of the checkpoint, its images and their extraction."""
-        backbone, card, how = self.bench.backbone(self.model), self.bench.card(self.model), self.bench.how
-        cost = measure_cost(backbone, device=how.device, precision=how.precision, graphs=how.graphs)
+        card, weights, cost, how = self.bench.card(self.model), self.model, None, self.bench.how
+        if not self.model.startswith(GIVEN):
+            backbone = self.bench.backbone(self.model)
+            weights = digest([backbone.weights, backbone.preprocessing.to_dict()])
+            cost = measure_cost(backbone, device=how.device, precision=how.precision, graphs=how.graphs)
         return RankDetails(
-            latency=cost.latency,
-            batch_latency=cost.batch_latency,
-            memory=cost.memory,
+            latency=cost and cost.latency,
+            batch_latency=cost and cost.batch_latency,
+            memory=cost and cost.memory,
             total=self.total,
             images_per_second=next((r.speed for r in self._features.values() if isinstance(r, SplitRows)), None),
             extraction_seconds=self.seconds,
             parameters=card.parameters,
             flops=card.flops,
-            checkpoint=digest([backbone.weights, backbone.preprocessing.to_dict()]),
+            checkpoint=weights,
         )
 
     def rows(self, layer: str) -> SplitRows:
@@ -82,7 +84,8 @@ class ScoredImages:
     @cached_property
     def _features(self) -> dict[str, SplitRows | UnseenError]:
         began = perf_counter()
-        known = self.bench.backbone(self.model).layer_names()
+        given = self.model.startswith(GIVEN)
+        known = ["pooled"] if given else self.bench.backbone(self.model).layer_names()
         found = self._extract([layer for layer in self._layers if layer in known])
         for layer in self._layers:  # an unknown layer is extracted alone, which raises its error
             found |= self._extract([layer]) if layer not in known else {}
@@ -105,7 +108,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     target, options = images.dataset.target, RankParameters.read(cell.parameters)
     rows = images.rows(LOGITS if card.needs_head else str(options.layer))
     values, index = np.asarray(rows.features[:]), rows.index
-    wanted: npt.NDArray[Any] = rows.labels
+    wanted: AnyArray = rows.labels
     lost: dict[str, str] = {}
     if target != CLASS:
         card, split = _for_targets(card, target), images.dataset.split(images.split)
@@ -173,8 +176,8 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
 
 def expected_details(
     about: RankDetails,
-    features: npt.NDArray[Any],
-    targets: npt.NDArray[Any],
+    features: AnyArray,
+    targets: AnyArray,
     images: ScoredImages,
     index: IntArray,
     options: RankParameters,

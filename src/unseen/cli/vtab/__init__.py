@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 import typer
+from typer import Option
 
 from unseen.cli.options import DATA_PANEL, DEFAULT_MODELS, split_names
 from unseen.cli.parser import Command, Group, made_late, parameter
@@ -14,6 +15,7 @@ from unseen.core.registry import load_object
 
 _COMMANDS = {
     "check": "List for all 19 tasks the data below a folder, what is missing, and where to get it.",
+    "fetch": "Download the files of tasks, with resumption and checksums, and unpack them.",
     "analyse": "Recompute the paper's statements about its own benchmark; with --study, also for your results.",
     "chart": "Draw a figure of the paper: for the published methods, and with --study for your results.",
     "compare": "Rank your models among the 18 published methods. Models that lack tasks or test images are listed, not "
@@ -22,11 +24,11 @@ _COMMANDS = {
 
 _SizeOption = Annotated[
     Literal["1000", "full"],
-    typer.Option("--size", help="Labelled examples per task of VTAB.", rich_help_panel=DATA_PANEL),
+    Option("--size", help="Labelled examples per task of VTAB.", rich_help_panel=DATA_PANEL),
 ]
 _TasksOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--tasks",
         metavar="NAME ...",
         help="mini (the default), all, ready (tasks with data), a group, or names of tasks; in addition to DATA.",
@@ -35,7 +37,7 @@ _TasksOption = Annotated[
 ]
 _RootOption = Annotated[
     str,
-    typer.Option("--root", metavar="FOLDER", help="VTAB's data; $UNSEEN_VTAB by default.", rich_help_panel=DATA_PANEL),
+    Option("--root", metavar="FOLDER", help="VTAB's data; $UNSEEN_VTAB by default.", rich_help_panel=DATA_PANEL),
 ]
 
 

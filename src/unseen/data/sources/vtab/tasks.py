@@ -17,10 +17,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import DatasetCard
 
-IntArray = npt.NDArray[np.int64]
 OPTIONS = "options: size=1000 or full, root, source"
 
 
@@ -144,7 +144,7 @@ class OriginalPlaces:
 
 def original_places(data: str) -> OriginalPlaces:
     """Return where the original files of a dataset are."""
-    return OriginalPlaces(**_tuples(_read_toml("tasks")["original"][data]))
+    return OriginalPlaces(**_tuples(read_toml("tasks")["original"][data]))
 
 
 @cache
@@ -152,7 +152,7 @@ def vtab_tasks() -> Mapping[str, VtabTask]:
     """Return the tasks by name, in the order of the paper's tables."""
     return {
         row["name"]: VtabTask(**_tuples(row) | {"rule": Rule(**_tuples(row.get("rule", {})))})
-        for row in _read_toml("tasks")["task"]
+        for row in read_toml("tasks")["task"]
     }
 
 
@@ -167,7 +167,7 @@ def vtab_task(name: str) -> VtabTask:
 @cache
 def class_names(data: str) -> tuple[str, ...]:
     """Return the folders of a dataset in the order of their labels; none if it does not come as folders."""
-    return tuple(_read_toml("class_names").get(data, "").split())
+    return tuple(read_toml("class_names").get(data, "").split())
 
 
 def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
@@ -186,10 +186,11 @@ def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
     return np.array([number[folder.lower()] for folder in folders], np.int64)
 
 
-def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+def _tuples(row: Mapping[str, object]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
 @cache
-def _read_toml(name: str) -> dict[str, Any]:
+def read_toml(name: str) -> dict[str, Any]:
+    """Return a table of this package."""
     return tomllib.loads((files("unseen.data.sources.vtab") / f"{name}.toml").read_text(encoding="utf-8"))
