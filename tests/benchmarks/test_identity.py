@@ -170,6 +170,8 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "steps": ((7,), {"truth": True}),
         "truth_seeds": (2, {"truth": True}),
         "batch_size": (7, {"truth": True}),
+        "metric": ("balanced", {}),
+        "prefer": ("cheap", {}),
         "early_learning_rate": (0.5, {"scores": ("finetune-1",)}),
         "only": (("folder:/elsewhere",), {}),
     },

@@ -63,9 +63,9 @@ class ScoredImages:
             weights = digest([backbone.weights, backbone.preprocessing.to_dict()])
             cost = measure_cost(backbone, device=how.device, precision=how.precision, graphs=how.graphs)
         return RankDetails(
-            latency=cost and cost.latency,
-            batch_latency=cost and cost.batch_latency,
-            memory=cost and cost.memory,
+            latency=None if cost is None else cost.latency,
+            batch_latency=None if cost is None else cost.batch_latency,
+            memory=None if cost is None else cost.memory,
             total=self.total,
             images_per_second=next((r.speed for r in self._features.values() if isinstance(r, SplitRows)), None),
             extraction_seconds=self.seconds,

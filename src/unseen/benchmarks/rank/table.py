@@ -139,7 +139,6 @@ def per_class_table(ranking: CheckpointRanking, names: Mapping[str, str], most: 
             [TableCell(name, name.lower()), *(_number(c.per_class.get(name), PERCENT) for c in shown)]
             for name in classes
         ],
-        numeric=range(1, 1 + len(shown)),
         folded=True,
     )
 
