@@ -136,7 +136,7 @@ def test_classes_of_equal_counts_by_chance_have_equal_shares() -> None:
     counts = np.random.default_rng(0).multinomial(300, np.full(100, 0.01))
     index = np.repeat(np.arange(100), counts)
     shares = class_shares(np.maximum(counts, 1), index)
-    assert shares.sum() == pytest.approx(1) and np.ptp(shares) < 0.004, "counts vary by chance"
+    assert shares.sum() == pytest.approx(1) and np.ptp(shares) < 0.2 * np.ptp(counts / 300), "by chance"
     tail = np.array([500, 100, 20, 4])
     np.testing.assert_allclose(class_shares(tail, np.repeat(np.arange(4), tail)), tail / tail.sum(), atol=0.01)
 
@@ -213,19 +213,23 @@ def test_outcomes_that_are_all_right_have_an_interval_and_gaps_are_dropped() -> 
 
 
 @pytest.mark.slow
-def test_calibration_at_reduced_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """bench/rank_calibration.py in full has 200 sets per line; here 40, with the error that 40 have."""
+def test_calibration_at_reduced_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """bench/rank_calibration.py has 200 data sets of real features per condition; here 24 of simulated ones."""
     monkeypatch.setattr(sys, "path", [str(BENCH), *sys.path])
+    import rank_calibration
+
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 60)
+    features = generator.normal(size=(40, 64))[labels] + 1.8 * generator.normal(size=(2400, 64))
+    stored = {"features": features, "labels": labels, "split": np.zeros(2400, np.int64)}
+    monkeypatch.setattr(rank_calibration, "load", lambda *_: stored)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        from rank_calibration import World, count
-
-        equal = count(World(5, 0.45, (0.9, 0.9), 200), 40)
-        apart = count(World(10, 0.8, (0.7, 0.915), 1000), 10, fresh=False)
+        for kind in ("exact", "random"):
+            own = rank_calibration.Condition("simulated", 40, 3, kind)
+            found = rank_calibration.summary([rank_calibration.one(own, tmp_path, seed) for seed in range(24)])
+            # Isotropic clouds gain more from further images than real features do: the correction is a part of the bias.
+            assert abs(found["bias"]) < max(3, 0.6 * abs(found["before"])) and found["covered"] >= 70, found
     finally:
         torch.set_num_threads(threads)
-    assert equal.clear <= 0.10 + 2 * np.sqrt(0.1 * 0.9 / 40)
-    assert equal.covered >= 0.90 - 2 * np.sqrt(0.1 * 0.9 / 80)
-    assert apart.right >= 0.80 - 2 * np.sqrt(0.2 * 0.8 / 10)
-    assert apart.right > equal.clear
