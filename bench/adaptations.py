@@ -101,7 +101,7 @@ def table() -> None:
     rows = json.loads(ROWS.read_text())
     columns = [task for task in tasks() if {r["adaptation"] for r in rows if r["task"] == task} == {*ADAPTATIONS}]
     width = load_backbone(f"random:{NETWORK}?size={SIZE}").feature_dim
-    shown = Table("", "trained parameters", *columns, f"mean of {len(columns)}")
+    shown = Table("", "trained parameters", *columns, "mean")
     first = {task: next(row for row in rows if row["task"] == task) for task in columns}
     for adaptation in ADAPTATIONS:
         own = {row["task"]: row for row in rows if row["adaptation"] == adaptation}
