@@ -374,9 +374,7 @@ class FeatureWriter:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._lock is not None:
             self._lock.lock.release()
             self._lock = None

@@ -46,9 +46,7 @@ class Workers:
         torch.set_num_threads(before)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
         self._driver.shutdown(cancel_futures=True)
 
