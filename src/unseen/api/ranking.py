@@ -38,7 +38,7 @@ from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, RankBenchmark, affor
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import CheckpointError, UnknownNameError, UnseenError, UsageError
 from unseen.core.files import home as home_folder
-from unseen.core.identity import parameters_of
+from unseen.core.identity import Values, parameters_of
 from unseen.core.records import Result
 from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, load_dataset
@@ -81,7 +81,7 @@ class Ranking(Answer):
     def headline(self) -> str:
         return self.order.describe(self.labels)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         return [
             {
                 "rank": each.rank or None,

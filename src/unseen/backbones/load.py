@@ -322,7 +322,7 @@ PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")
 
 _CHOICES = {
     "mode": ("shortest", "squash"),
-    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear"),
+    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear", "scaled-bilinear", "scaled-bicubic"),
 }
 
 

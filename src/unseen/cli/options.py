@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from typer import Option
 
 from unseen.cli.parser import parameter
+from unseen.core.identity import Values
 from unseen.core.options import choices_of, is_many, kinds_of
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Fields:
         hints = get_type_hints(self.kind, include_extras=True)
         return [self._parameter(each, hints[each.name]) for each in self.fields()]
 
-    def given(self, values: Mapping[str, object]) -> dict[str, object]:
+    def given(self, values: Mapping[str, object]) -> Values:
         """Return, by field, the texts on the command line that differ from the default that the help shows."""
         found = {each.name: values[self._key(each.name)] for each in self.fields()}
         shown = {name for name in found if self.defaults is not None and self.defaults.get(name, "") is not None}

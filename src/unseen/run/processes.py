@@ -278,8 +278,8 @@ def end_with_parent() -> None:
 def _portable(error: BaseException) -> BaseException:
     """Return an exception that can be pickled: the exception itself, or an error with its message."""
     try:
-        copied: BaseException = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-        return copied
+        copy: BaseException = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+        return copy
     except Exception:  # noqa: BLE001 - the exception's own code runs here
         kind = UnseenError if isinstance(error, UnseenError) else RuntimeError
         return kind(str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}")

@@ -16,17 +16,13 @@ from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
 from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.published_tables import (
     Adaptation,
-    ScoreTable,
     Size,
-    aggregation_taus,
-    balduzzi_readings,
     read_results_file,
     score_table,
 )
 from unseen.benchmarks.vtab.ranking import compare as compare_models
 from unseen.benchmarks.vtab.section import (
     aggregation_table,
-    deviation_cells,
     human_table,
     literature_table,
     own_aggregation_tables,
@@ -115,7 +111,7 @@ def analyse(
     home: HomeOption = None,
 ) -> None:
     table = read_results_file(results_file, size) if results_file else score_table("lightweight", size)
-    tables = [aggregation_table(table, size), _readings_table(table, size)]
+    tables = [aggregation_table(table, size)]
     for setting in vtab_settings(Material(_stored_results(study, home))) if study else ():
         if not (own := own_aggregation_tables(setting.scores)):
             words = f" · {setting.group.words}" if setting.group.words else ""
@@ -130,18 +126,6 @@ def analyse(
         print_model(each)
     say(f"An unseen pair is ranked right with probability {unseen_pair_accuracy(table.scores):.3f}.")
     say(f"The others predict a left-out task with tau {left_out_taus(table.scores).mean():.3f}.")
-
-
-def _readings_table(table: ScoreTable, size: Size) -> Table:
-    printed = aggregation_taus(size)["balduzzi"]
-    return Table(
-        "Readings of the weighting of Balduzzi et al.: tau, and its difference from the paper in standard deviations",
-        ["game", "own weights", "difference", "weights of full", "difference "],
-        [
-            [TableCell(name), *deviation_cells(own, printed), *deviation_cells(full, printed)]
-            for name, (own, full) in balduzzi_readings(table.scores).items()
-        ],
-    )
 
 
 def compare(
@@ -171,10 +155,9 @@ def compare(
     if page is not None:
         write_report(stored, page, title=f"{study}: all results", cards=_cards_of(stored, home))
         say(f"Page: {page}", error=True)
-    wanted, known = split_names(models or []), list(dict.fromkeys(result.cell.model for result in stored))
-    for name in wanted:
-        if name not in known:
-            raise UnknownNameError("model", name, known)
+    wanted, known = split_names(models), list(dict.fromkeys(result.cell.model for result in stored))
+    if unknown := set(wanted).difference(known):
+        raise UnknownNameError("model", min(unknown), known)
     chosen = [result for result in stored if result.cell.model in (wanted or known)]
     found = compare_models(chosen, table=_TABLES.get(table), size=size)
     if as_json:
