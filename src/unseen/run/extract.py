@@ -87,10 +87,12 @@ def extractions_of(task: Task, bench: Workbench) -> Iterator[ExtractionJob]:
     """Yield each extraction of a group; none if its benchmark declares none."""
     from unseen.features.extraction import ExtractionJob  # imports torch
 
-    for wanted, dataset, split in extractions(task.benchmark, task.cells, bench):
-        backbone = bench.backbone(task.cells[0].model)
-        viewed = wanted.view(backbone) if wanted.view else backbone
-        yield ExtractionJob(viewed, dataset, split, wanted.layers, bench.how)
+    model = task.cells[0].model
+    for wanted in task.benchmark.features(task.cells, bench):
+        for dataset, split in bench.extractions(model, wanted.dataset, wanted.split):
+            backbone = bench.backbone(model)
+            viewed = wanted.view(backbone) if wanted.view else backbone
+            yield ExtractionJob(viewed, dataset, split, wanted.layers, bench.how)
 
 
 def describe_features(task: Task, context: Context | None = None) -> FeaturePlan:

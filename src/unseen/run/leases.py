@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from unseen.results.connection import close, connect_for_writing, explained, transaction

@@ -86,22 +86,14 @@ def count_images(plan: Plan, bench: Workbench) -> tuple[int, int]:
     for benchmark, group in plan.groups:
         with suppress(UnseenError):
             model = group[0].model
-            for _, dataset, split in extractions(benchmark, group, bench):
-                images = dataset.split(split)
-                stored = bench.store.manifests(model, dataset.features_id, split)
-                cached = any(one.complete and one.key.fingerprint == images.fingerprint for one in stored)
-                found[model, dataset.features_id, split, images.fingerprint] = len(images), cached
+            for wanted in benchmark.features(group, bench):
+                for dataset, split in bench.extractions(model, wanted.dataset, wanted.split):
+                    images = dataset.split(split)
+                    stored = bench.store.manifests(model, dataset.features_id, split)
+                    cached = any(one.complete and one.key.fingerprint == images.fingerprint for one in stored)
+                    found[model, dataset.features_id, split, images.fingerprint] = len(images), cached
     cached_images = sum(count for count, cached in found.values() if cached)
     return sum(count for count, _ in found.values()) - cached_images, cached_images
-
-
-def extractions(
-    benchmark: Benchmark, cells: Sequence[Cell], bench: Workbench
-) -> Iterator[tuple[Wanted, Dataset, str]]:
-    """Yield the datasets and splits whose images a group of cells reads, with the features that it wants of them."""
-    for wanted in benchmark.features(cells, bench):
-        for dataset, split in bench.extractions(cells[0].model, wanted.dataset, wanted.split):
-            yield wanted, dataset, split
 
 
 def _cells_by_benchmark(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[Cell]]]:
