@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
+from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord
 from unseen.results.export import harmless, to_json
 
@@ -29,7 +30,7 @@ class Answer(ABC):
     percent: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         """Return the table in full precision, one dict per row."""
 
     @abstractmethod
@@ -93,7 +94,7 @@ class Answer(ABC):
             raise UsageError(f"{target.name} ends in {kind or 'nothing'}; .csv, .json, .html and .parquet are written.")
         return target
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> Values:
         """Return the values that JSON has beside the rows."""
         return {}
 

@@ -18,6 +18,7 @@ from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.arrays import AnyArray, Float32Array
 from unseen.core.errors import UsageError
 from unseen.core.files import write_whole
+from unseen.core.identity import Values
 from unseen.core.records import Preprocessing
 from unseen.core.run_record import RunRecord
 from unseen.data import Dataset
@@ -66,7 +67,7 @@ class Features(Answer):
         count, width = self.features.shape
         return f"{count} images, {width} features each, {self.model} on {self.dataset}"
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         labels: list[Any] = [None] * len(self)
         if self.labels is not None:
             labels = [self._label_name(label) for label in self.labels]
@@ -77,7 +78,7 @@ class Features(Answer):
             for (name, split, label), row in zip(about, values, strict=True)
         ]
 
-    def _label_name(self, label: Any) -> Any:
+    def _label_name(self, label: Any) -> object:
         if isinstance(label, np.ndarray):
             return "|".join(name for name, has in zip(self.class_names, label, strict=False) if has)
         return self.class_names[label] if isinstance(label, np.integer) else float(label)
@@ -103,7 +104,7 @@ class Features(Answer):
         target = Path(path).expanduser()
         if target.suffix.lower() != ".npz":
             return super().save(target)
-        arrays: dict[str, Any] = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
+        arrays: Values = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
         if self.labels is not None:
             arrays |= {"labels": self.labels, "class_names": np.asarray(self.class_names)}
         content = io.BytesIO()

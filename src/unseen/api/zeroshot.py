@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.api.answer import Answer, percent
 from unseen.api.objects import workbench
 from unseen.benchmarks.workbench import given_models
 from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL, ZslBenchmark
 from unseen.core.errors import DataError, UsageError
-from unseen.core.run_record import RunRecord, SplitCounts
-from unseen.core.search_record import search_record
+from unseen.core.identity import Values
+from unseen.core.run_record import RunRecord, SplitCounts, search_record
 from unseen.data.load import resolve_dataset
 from unseen.data.sources.features import FeatureDataset, class_rows, feature_dataset
 from unseen.data.user_data import Division
@@ -78,10 +78,10 @@ class ZeroShotAnswer(Answer):
             f"{len(self.unseen_classes)} unseen classes (chance {percent(chance)}){where}"
         )
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         found = []
         for name, each in self.evaluations.items():
-            row: dict[str, Any] = {"method": name}
+            row: Values = {"method": name}
             for metric, interval in ((key, each.intervals[key]) for key in self.percent if key in each.intervals):
                 row |= {metric: interval.value, f"{metric}_low": interval.low, f"{metric}_high": interval.high}
             found.append({**row, **{f"tuned {k}": v for k, v in each.best.items()}})
@@ -95,16 +95,16 @@ def _candidate(evaluation: Evaluation, metric: str) -> Candidate:
 
 
 def evaluate_zeroshot(
-    features: npt.ArrayLike | str | Path,
-    labels: npt.ArrayLike | None = None,
-    embeddings: npt.ArrayLike | str | None = None,
+    features: ArrayLike | str | Path,
+    labels: ArrayLike | None = None,
+    embeddings: ArrayLike | str | None = None,
     *,
     model: str | None = None,
     methods: str | Sequence[str] = _METHODS,
     unseen: Sequence[str | int] | float | str = 0.2,
     class_names: Sequence[str] | None = None,
-    split: npt.ArrayLike | None = None,
-    folds: npt.ArrayLike | None = None,
+    split: ArrayLike | None = None,
+    folds: ArrayLike | None = None,
     test_share: float = 0.2,
     grid: Literal["full", "quick"] = "full",
     normalise: Literal["l2", "standard", "none"] = "l2",
@@ -183,7 +183,7 @@ def _problem(dataset: FeatureDataset, unseen: Sequence[str | int] | float, bench
 def _named(
     name: str,
     model: str | None,
-    embeddings: npt.ArrayLike | str | None,
+    embeddings: ArrayLike | str | None,
     unseen: Sequence[str | int] | float | str,
     benchmark: ZslBenchmark,
     home: Path | str | None,

@@ -275,12 +275,13 @@ def random_baseline(bench: Workbench, model: str) -> str:
         return ""
     backbone = bench.backbone(model)
     for architecture in (backbone.card.architecture.removeprefix("timm:"), RANDOM_BASELINE):
-        name = f"random:{architecture}?size={backbone.preprocessing.size}"
+        name = f"random:{architecture}"
         try:
             check_backbone(name)
         except UnseenError:
             continue
-        return name
+        size = backbone.preprocessing.size
+        return name if bench.backbone(name).preprocessing.size == size else f"{name}?size={size}"
     return ""
 
 

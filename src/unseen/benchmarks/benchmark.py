@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from unseen.benchmarks.citations import references
 from unseen.core.errors import DataError, UnseenError
-from unseen.core.identity import option, parameters_of, plain, with_content
+from unseen.core.identity import Values, option, parameters_of, plain, with_content
 from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.data.load import resolve_dataset
@@ -75,7 +75,7 @@ class Benchmark(ABC):
         """
         return ()
 
-    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, object]]:
         """Return independent parts of a group's work that any worker can do now, as JSON values.
 
         The run calls this again when all are done, until there are no new ones; then it calls `evaluate`, which reads
@@ -109,7 +109,7 @@ class Benchmark(ABC):
         """Return the fields that change no number given the others, such as the length of an unused search."""
         return ()
 
-    def points(self, dataset: str) -> list[dict[str, Any]]:
+    def points(self, dataset: str) -> list[Values]:
         """Return what distinguishes the cells on one dataset, in the order in which they are shown."""
         axes = {str(f.metadata["axis"]): getattr(self, f.name) for f in fields(self) if f.metadata.get("axis")}
         return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
@@ -165,7 +165,8 @@ def make_benchmark(
         if f.metadata.get("dataset") and (value := getattr(made, f.name)):
             many = isinstance(value, tuple)
             found = tuple(resolve_dataset(each, base or Path()) for each in (value if many else (value,)))
-            made = replace(made, **{f.name: found if many else found[0]})  # type: ignore[arg-type]
+            changed: Values = {f.name: found if many else found[0]}
+            made = replace(made, **changed)
     return made
 
 
@@ -205,7 +206,7 @@ def benchmark_of(cell: Cell, base: Path | None = None) -> Benchmark:
     """
     kind = BENCHMARKS.get(cell.benchmark)
     parameters = info_of(cell.benchmark).cell_options(cell.parameters)
-    options: dict[str, Any] = {}
+    options: Values = {}
     for field in fields(kind):
         axis = field.metadata.get("axis")
         if (axis or field.name) not in parameters:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -24,13 +24,13 @@ from unseen.cli.results import (
     BenchmarkOption,
     DatasetOption,
     StudyOption,
-    check_known,
-    chosen_of,
-    open_results,
+    selected,
+    stored_models,
 )
 from unseen.cli.tables import count, print_json, print_model, say, say_written
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.reports import save_chart
 from unseen.results.export import merge, write_lines
 from unseen.results.render import markdown_table
@@ -57,11 +57,8 @@ def compare(
     A and B are ids, or parts of ids that only one model has: lite0 stands for packaged:efficientnet-lite0.
     """
 
-    chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
-    with open_results(home) as database:
-        check_known(database, chosen)
-        known = database.names("model")
-        one, other = _model(first, known), _model(second, known)
+    with selected(home, {"study": study, "benchmark": benchmark, "dataset": dataset}) as (database, chosen):
+        one, other = (_model(name, database.names("model")) for name in (first, second))
         if one == other:
             raise UsageError(f"{one} is compared with itself. Name two models.")
         stored = database.latest(**chosen, include_failed=False)
@@ -91,15 +88,15 @@ def compare(
 
 def _model(name: str, known: list[str]) -> str:
     """Return the model with this id, or the only one whose id contains it."""
-    like = [name] if name in known else [each for each in known if name in each]
+    like = stored_models(name, known)
     if len(like) > 1:
         raise UsageError(f"{name!r} is part of several models: {', '.join(like[:6])}. Write one of them out.")
-    if not like:
+    if like[0] not in known:
         raise UnknownNameError("model", name, known, hint="Only models that have results can be compared.")
     return like[0]
 
 
-def _plain(duel: Duel) -> dict[str, Any]:
+def _plain(duel: Duel) -> Values:
     sides = {
         name: {"model": side.model, "value": side.value, "values": list(side.values)}
         | {"low": side.interval.low, "high": side.interval.high}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from typer import Option
 
 from unseen.cli.parser import parameter
+from unseen.core.identity import Values
 from unseen.core.options import choices_of, is_many, kinds_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ DEFAULT_MODELS = (
 COMMON_EXTRACTION = ("device", "precision")
 
 
-def _running(name: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - the word of the command line
+def _running(name: str, metavar: str, help: str, **more: Any) -> object:  # noqa: A002 - the word of the command line
     return Option(name, metavar=metavar, help=help, rich_help_panel=_RUNNING, **more)
 
 
@@ -119,7 +120,7 @@ class Fields:
         hints = get_type_hints(self.kind, include_extras=True)
         return [self._parameter(each, hints[each.name]) for each in self.fields()]
 
-    def given(self, values: Mapping[str, object]) -> dict[str, Any]:
+    def given(self, values: Mapping[str, object]) -> Values:
         """Return, by field, the texts on the command line that differ from the default that the help shows."""
         found = {each.name: values[self._key(each.name)] for each in self.fields()}
         shown = {name for name in found if self.defaults is not None and self.defaults.get(name, "") is not None}
@@ -129,7 +130,7 @@ class Fields:
     def _key(self, name: str) -> str:
         return f"{self.word.replace('-', '_')}__{name}"
 
-    def _default(self, name: str) -> Any:
+    def _default(self, name: str) -> object:
         """Return the default of the dataclass as the command line writes it."""
         (value,) = [each.default for each in self.fields() if each.name == name]
         if isinstance(value, bool) or value is None:

@@ -73,7 +73,7 @@ class Command(_Help, TyperCommand):
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         for each in ctx.command.params:
-            each.hidden = False  # type: ignore[attr-defined]
+            vars(each)["hidden"] = False
         typer.echo(ctx.get_help())
         raise typer.Exit
 
@@ -95,7 +95,7 @@ def _renamed(argument: str, names: Collection[str]) -> str:
     return f"{new}{equals}{value}" if name not in names and new in names else argument
 
 
-def make_command(name: str, target: Any, text: str) -> Any:
+def make_command(name: str, target: Any, text: str) -> object:
     """Return the command of a function, or the group of a `typer.Typer`."""
     if isinstance(target, typer.Typer):
         found = typer.main.get_group(target)
@@ -131,7 +131,7 @@ def made_late(make: Callable[[], Callable[..., None]]) -> Callable[[], None]:
     def stub() -> None:
         raise AssertionError("Command.get_params replaces it before it is called")
 
-    stub.make = make  # type: ignore[attr-defined]
+    vars(stub)["make"] = make
     return stub
 
 
@@ -141,7 +141,7 @@ def with_parameters(parameters: Sequence[Parameter], body: Callable[[dict[str, o
     def function(**values: Any) -> None:
         body(values)
 
-    function.__signature__ = Signature(list(parameters))  # type: ignore[attr-defined]
+    vars(function)["__signature__"] = Signature(list(parameters))
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     return function
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +11,9 @@ from typer import Option
 from unseen.benchmarks.workbench import Workbench, kept_cards
 from unseen.cli.options import HomeOption, JsonOption, split_names
 from unseen.cli.papers import dataset_cards_of, model_cards_of
-from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption, check_known, chosen_of, open_results
+from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption, selected
 from unseen.cli.tables import count, print_json, say
-from unseen.core.errors import UnknownNameError, UnseenError, UsageError
+from unseen.core.errors import UsageError
 from unseen.core.files import home as home_folder
 from unseen.reports.page import ClassPictures
 from unseen.reports.theme import FORMATS, write_figures
@@ -54,20 +51,15 @@ def report(
     Without --study, one page contains the results of all studies; results that do not compare are shown separately.
     """
 
-    chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
-    with open_results(home) as database:
-        check_known(database, chosen)
-        if models:
-            chosen["model"] = matching_models(split_names(models), database.names("model"))
+    names = {"study": study, "benchmark": benchmark, "model": split_names(models), "dataset": dataset}
+    with selected(home, names, parts=True) as (database, chosen):
         found = database.latest(**chosen)
     if not found:
         raise UsageError("there are no such results. `unseen results` lists all results.")
     bench = Workbench(home_folder(home))
     cards = model_cards_of(found) | kept_cards(bench.home)
     if measured:
-        for model in dict.fromkeys(result.cell.model for result in found if result.ok):
-            with suppress(UnseenError):  # the results of a model that no longer loads are still shown
-                cards[model] = bench.card(model)
+        cards |= bench.cards(result.cell.model for result in found if result.ok)
     page = make_report(
         found,
         title=title or f"Results of {', '.join(study) if study else 'all studies'}",
@@ -95,18 +87,3 @@ def report(
         say(f"Report: {path} ({count(len(found), 'result')})")
     if show:
         typer.launch(path.resolve().as_uri())
-
-
-def matching_models(names: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return models by id, by a pattern, or by a part of their ids.
-
-    Raises:
-        UnknownNameError: if no model with results matches a name.
-    """
-    found: dict[str, None] = {}
-    for name in names:
-        like = [name] if name in known else [each for each in known if fnmatchcase(each, name) or name in each]
-        if not like:
-            raise UnknownNameError("model", name, known, hint="Only models that have results can be shown.")
-        found |= dict.fromkeys(like)
-    return list(found)

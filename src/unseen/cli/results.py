@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -19,6 +21,7 @@ from unseen.cli.progress import ConsoleProgress
 from unseen.cli.tables import confirm, console, count, print_json, print_model, say, say_written
 from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.results.comparability import current, older_note
 from unseen.results.database import FILE_NAME, ResultsDatabase
@@ -28,10 +31,10 @@ from unseen.results.repair import repair as repair_file
 
 Names = list[str] | None
 #: Names by column.
-Chosen = dict[str, Any]
+Chosen = Values
 
 
-def _only(name: str, what: str) -> Any:
+def _only(name: str, what: str) -> object:
     return Option(name, metavar="NAME ...", help=f"Only these {what}.")
 
 
@@ -78,18 +81,17 @@ def results(
     Tables are rounded; --json, --csv and --parquet give every value in full precision, one row per (cell, metric). With
     --table, --json and --csv give the tables themselves: values, limits, test images, chance and marks.
     """
-    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
     texts = {"latex": latex, "markdown": markdown, "bibtex": bibtex, "model-card": model_card}
     exports = {"parquet": parquet, "csv": csv, "json": "-" if as_json else ""}
+    names = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset, "metric": metric}
     if context.invoked_subcommand is not None:
-        if any((chosen, metric, table, all_metrics, failed, home, *texts.values(), *exports.values())):
+        if any((*names.values(), table, all_metrics, failed, home, *texts.values(), *exports.values())):
             raise UsageError(f"write options after the word: unseen results {context.invoked_subcommand} --study ...")
         return
     if [*texts.values(), *exports.values()].count("-") > 1:
         raise UsageError("only one of --json and the formats with - can go to standard output: give others a file.")
-    with open_results(home) as database:
-        chosen = _with_stored_models(database, chosen)
-        check_known(database, {**chosen, **({"metric": metric} if metric else {})})
+    with selected(home, names) as (database, chosen):
+        chosen.pop("metric", None)
         if table:
             texts |= {"csv": exports.pop("csv"), "json": exports.pop("json")}
         if any(exports.values()):
@@ -116,9 +118,8 @@ def record(
     home: HomeOption = None,
 ) -> None:
     """Show the run record of results: what the evaluation received, what it used, and what it dropped and why."""
-    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
-    with open_results(home) as database:
-        check_known(database, chosen)
+    names = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
+    with selected(home, names) as (database, chosen):
         found = [database.find(text)[1] for text in ids] if ids else database.latest(**chosen, brief=True)
     if as_json:
         print_json([{"id": r.cell.id, **r.cell.to_dict(), "record": r.record.to_dict()} for r in found])
@@ -145,19 +146,17 @@ def forget(
     home: HomeOption = None,
 ) -> None:
     """Remove results for good, after a question. The next run of their study computes them again."""
-    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
-    if not chosen and not failed:
+    names = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
+    if not any((*names.values(), failed)):
         raise UsageError("choose what to forget: --study, --model, --benchmark, --dataset, --failed, or several.")
-    with open_results(home) as database:
-        chosen = _with_stored_models(database, chosen)
-        check_known(database, chosen)
+    with selected(home, names) as (database, chosen):
         number, path = database.count(**chosen, failed=failed), database.path
     if not number:
         say("No matching results.")
         return
-    names = "; ".join(f"{column} {', '.join(listed)}" for column, listed in chosen.items()) or "all studies"
+    whose = "; ".join(f"{column} {', '.join(listed)}" for column, listed in chosen.items()) or "all studies"
     matching = count(number, "failed result" if failed else "result")
-    if not yes and not confirm(f"Forget {matching}, of {names}?", "forgotten"):
+    if not yes and not confirm(f"Forget {matching}, of {whose}?", "forgotten"):
         return
     with ResultsDatabase(path) as database:
         removed = database.forget(**chosen, failed=failed)
@@ -278,30 +277,41 @@ def open_results(home: Path | None) -> ResultsDatabase:
     return ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True)
 
 
-def chosen_of(**names: Names) -> Chosen:
-    """Return those columns of a selection that have names."""
-    return {column: chosen for column, chosen in names.items() if chosen}
+@contextmanager
+def selected(
+    home: Path | None, names: Mapping[str, Names], *, parts: bool = False
+) -> Iterator[tuple[ResultsDatabase, Chosen]]:
+    """Open the results of a home for reading; yield them, and by column the stored names of a selection.
+
+    Args:
+        names: by column.
+        parts: whether patterns and parts of ids stand for models.
+
+    Raises:
+        UnknownNameError: a name has no result.
+    """
+    with open_results(home) as database:
+        chosen: Chosen = {}
+        for column, wanted in names.items():
+            known = database.names(column) if wanted else []
+            for name in wanted or ():
+                like = stored_models(name, known, parts=parts) if column == "model" else [name]
+                if not set(like) <= set(known):
+                    raise UnknownNameError(column, name, known, hint=f"These names are in {database.path}.")
+                chosen.setdefault(column, {}).update(dict.fromkeys(like))
+        yield database, {column: list(found) for column, found in chosen.items()}
 
 
-def check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None:
-    """Raise UnknownNameError if a name of a selection has no result."""
-    for column, names in chosen.items():
-        known = database.names(column)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError(column, name, known, hint=f"These names are in {database.path}.")
+def stored_models(name: str, known: Sequence[str], *, parts: bool = True) -> list[str]:
+    """Return the stored models with an id, of a file with any options, or whose ids match a pattern or a part.
 
-
-def _with_stored_models(database: ResultsDatabase, chosen: Chosen) -> Chosen:
-    """Return the selection with models as they are stored; a plain path stands for its file, with any options."""
-    if "model" not in chosen:
-        return chosen
-    known, found = database.names("model"), list[str]()
-    for name in chosen["model"]:
-        resolved = name if name in known else resolve_model(name, Path())
-        with_options = [each for each in known if each.startswith(f"{resolved}?")]
-        found += [resolved] if resolved in known else with_options or [name]
-    return {**chosen, "model": list(dict.fromkeys(found))}
+    If there is none, return the name unchanged.
+    """
+    resolved = name if name in known else resolve_model(name, Path())
+    if resolved in known:
+        return [resolved]
+    like = [each for each in known if each.startswith(f"{resolved}?")]
+    return like or [each for each in known if parts and (fnmatchcase(each, name) or name in each)] or [name]
 
 
 def _export(

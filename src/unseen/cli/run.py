@@ -24,6 +24,7 @@ from unseen.cli.results import show_results
 from unseen.cli.tables import console, count, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.options import make_options
 from unseen.core.records import Result
@@ -60,9 +61,9 @@ class Draft:
     title: str
     data: list[str]
     models: list[str]
-    benchmarks: dict[str, dict[str, Any]]
-    extraction: dict[str, Any]
-    more: dict[str, Any]
+    benchmarks: dict[str, Values]
+    extraction: Values
+    more: Values
     home: Path | None = None
 
 
@@ -100,7 +101,7 @@ def study_command(
         taken = TAKEN | names | {each.name for each in own.fields()}
         how = Fields(Extraction, "extraction", "Feature extraction", taken, common=COMMON_EXTRACTION)
 
-        def body(values: dict[str, Any]) -> None:
+        def body(values: Values) -> None:
             draft = Draft(
                 command=f"unseen {info.command}",
                 name=values["study"],
@@ -358,7 +359,7 @@ def _counts(outcome: Outcome) -> str:
     return ", ".join(filter(None, parts))
 
 
-def engine_options(how: Running) -> dict[str, Any]:
+def engine_options(how: Running) -> Values:
     """Return the options of the engine."""
     if how.scheduler is None:
         return {"workers": how.workers}
@@ -378,13 +379,13 @@ def scheduler_address(text: str) -> str:
         raise UsageError(f"--scheduler {text}: not a scheduler file with an address ({error!r}).") from None
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: Plan) -> Values:
     """Return a plan as JSON values: every cell with its id, parameters, and whether it is done."""
     cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
     return {"study": plan.study.name, "cells": cells}
 
 
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_json(outcome: Outcome) -> Values:
     results = [
         {"id": r.cell.id, **r.cell.to_dict(), "metrics": r.metrics, "error": r.error, "seconds": r.seconds}
         | {"record": r.record.to_dict()}

@@ -19,6 +19,9 @@ from typing import Any
 
 from unseen.core.errors import DataError
 
+#: Plain values by name, as JSON has them.
+Values = dict[str, Any]
+
 #: Stands before a path in an option that may also be a word, such as `split = "file:mine.json"`.
 FILE = "file:"
 

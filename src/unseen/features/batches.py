@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, JpegImagePlugin
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import ModelInput, Outputs, Runtime
@@ -49,10 +49,13 @@ def to_pixels(image: Image.Image, preprocessing: Preprocessing, *, truncated: Tr
     Raises:
         DataError: the image cannot be decoded.
     """
+    interpolation = preprocessing.interpolation.removeprefix("scaled-")
+    if interpolation != preprocessing.interpolation and isinstance(image, JpegImagePlugin.JpegImageFile):
+        image.draft(None, _resized(image.size, preprocessing))  # no smaller than the image after the resize
     rgb = decode_rgb(image, truncated=truncated)
     target = _resized(rgb.size, preprocessing)
     if rgb.size != target:
-        rgb = _resize(rgb, target, preprocessing.interpolation)
+        rgb = _resize(rgb, target, interpolation)
     size = preprocessing.size
     left, top = round((target[0] - size) / 2), round((target[1] - size) / 2)
     if (left, top) != (0, 0) or target != (size, size):

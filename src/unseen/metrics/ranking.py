@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen import stats
 from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
 
 #: One task, or several.
-Tasks = npt.ArrayLike | Sequence[npt.ArrayLike]
+Tasks = ArrayLike | Sequence[ArrayLike]
 
 
 def recall_at_k(scores: Tasks, accuracies: Tasks, k: int = 1) -> float:

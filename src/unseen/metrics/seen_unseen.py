@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.core.arrays import AnyArray, BoolArray, FloatArray, FloatingArray
 from unseen.core.errors import DataError
@@ -40,7 +40,7 @@ def harmonic_mean(first: float | FloatingArray, second: float | FloatingArray) -
     return float(result) if result.ndim == 0 else result
 
 
-def mean_per_class(labels: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+def mean_per_class(labels: ArrayLike, correct: ArrayLike) -> float:
     """Return the mean over the classes in `labels` of the share of their images that are `correct`. Eq. (21)."""
     wanted, right = np.asarray(labels), np.asarray(correct, np.float64)
     if wanted.ndim != 1 or wanted.shape != right.shape or not len(wanted):
@@ -49,13 +49,13 @@ def mean_per_class(labels: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     return float((np.bincount(index, right) / np.bincount(index)).mean())
 
 
-def mean_per_class_interval(labels: npt.ArrayLike, correct: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def mean_per_class_interval(labels: ArrayLike, correct: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return `mean_per_class` with its confidence interval over test images (`stats.per_class_interval`)."""
     return per_class_interval(correct, labels, level=level)
 
 
 def harmonic_interval(
-    first: tuple[npt.ArrayLike, npt.ArrayLike], second: tuple[npt.ArrayLike, npt.ArrayLike], *, level: float = 0.95
+    first: tuple[ArrayLike, ArrayLike], second: tuple[ArrayLike, ArrayLike], *, level: float = 0.95
 ) -> Interval:
     """Return H of two sets of images, each as (labels, correct), with its interval (`stats.harmonic_mean_interval`)."""
     parts = [per_class_interval(correct, labels, level=level) for labels, correct in (first, second)]
@@ -113,9 +113,7 @@ def seen_unseen_outcomes(
     return seen_leads(values, seen), np.asarray(best == labels)
 
 
-def seen_unseen_curve(
-    leads: npt.ArrayLike, right: npt.ArrayLike, labels: npt.ArrayLike, of_seen: npt.ArrayLike
-) -> SeenUnseenCurve:
+def seen_unseen_curve(leads: ArrayLike, right: ArrayLike, labels: ArrayLike, of_seen: ArrayLike) -> SeenUnseenCurve:
     """Return the whole curve.
 
     Args:

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from unseen.core.identity import Values
 from unseen.reports.theme import CONTAINER, FOCUS, Spec, other_keys
 from unseen.reports.theme import INK as INK
 from unseen.reports.theme import NEUTRAL as NEUTRAL
@@ -153,9 +154,9 @@ def interval_fields(interval: Interval, scale: float = 1.0) -> dict[str, float]:
     return {"value": scale * interval.value, **limits}
 
 
-def table_rows(table: Table) -> list[dict[str, Any]]:
+def table_rows(table: Table) -> list[Values]:
     """Return one row per number of a table: `model`, `name`, `column`, `value`, its limits, `shown`, `n`, `cells`."""
-    found: list[dict[str, Any]] = []
+    found: list[Values] = []
     for number, (name, *cells) in enumerate(table.rows):
         for heading, cell in zip(table.columns[1:], cells, strict=True):
             if cell.value is None or not math.isfinite(cell.value):

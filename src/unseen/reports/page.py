@@ -155,15 +155,6 @@ def make_page(
     return Page(built, title, counts, result_data(content), ranked, date)
 
 
-def write_page(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
-    """Write the page of some results, whole or not at all; `options` are those of `make_page`.
-
-    Raises:
-        StoreError: if the file cannot be written.
-    """
-    return make_page(results, **options).write(path)
-
-
 def build_sections(material: Material, sections: Callable[[str], str], order: Sequence[str] = ()) -> list[Section]:
     """Return all sections in order: the comparison, one per benchmark, failures and run records, provenance."""
     found = []

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
+from unseen.core.identity import Values
 from unseen.core.records import ModelCard
 from unseen.reports.wording import family, is_reference
+from unseen.results.table import DisplayNames
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Section
 
-Spec = dict[str, Any]
+Spec = Values
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 #: Of series that are not models (measures, methods, levels): colours that no model has, after Tol's "muted".
@@ -287,7 +289,7 @@ def column_figure(drawn: str, kind: str) -> bytes:
 REFERENCE = "reference"
 
 
-def series_keys(models: Sequence[str], names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> dict[str, Key]:
+def series_keys(models: Sequence[str], names: DisplayNames, cards: Mapping[str, ModelCard]) -> dict[str, Key]:
     """Return a legend entry per model; every model has a colour and a symbol that no other model shares.
 
     Up to six models, or any number of one family, take the colours of the palette in turn. Otherwise the models of a

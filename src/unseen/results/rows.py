@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from unseen.core.errors import StoreError
-from unseen.core.identity import canonical_json
+from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Cell, Result, read_details
 from unseen.core.run_record import RunRecord
 
@@ -41,7 +41,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "zsl": ("method", "fold", "split"),
 }
 
-Fields = dict[str, Any]
+Fields = Values
 Row = Mapping[str, Any] | sqlite3.Row
 Metrics = Sequence[tuple[str, Any]]
 

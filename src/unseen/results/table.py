@@ -24,6 +24,9 @@ from unseen.stats import Decision, Interval
 #: "best": the only candidate that can be the best of its column; "tied": one of several, others being ruled out.
 Mark = Literal["", "best", "tied"]
 
+#: Names to show, by the ids of models, datasets and benchmarks.
+DisplayNames = Mapping[str, str]
+
 #: Shown where a table has no value.
 MISSING = "–"
 #: Columns of numbers that fit a page.
@@ -148,7 +151,7 @@ def format_interval(interval: Interval | None, metric: MetricStyle | None = None
 
 
 def result_tables(
-    results: Collection[Result], names: Mapping[str, str] | None = None, metrics: Sequence[str] = ()
+    results: Collection[Result], names: DisplayNames | None = None, metrics: Sequence[str] = ()
 ) -> list[Table]:
     """Return the tables of results, benchmark by benchmark: what every output shows.
 
@@ -165,19 +168,19 @@ def result_tables(
     return found
 
 
-def default_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def default_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of a benchmark that declares no builder of its own: models by datasets and settings."""
     return [table for grid in grids(results, metrics) for table in grid_tables(grid, names)]
 
 
-def grid_tables(grid: Grid, names: Mapping[str, str]) -> list[Table]:
+def grid_tables(grid: Grid, names: DisplayNames) -> list[Table]:
     """Return the tables of a grid: one, or several if it has more columns than fit a page."""
     if len(grid.columns) > MOST_COLUMNS and len(grid.models) <= FEW_MODELS:
         return [_transposed(_grid_table(grid, grid.columns, names))]
     return [_grid_table(grid, columns, names) for columns in parted(grid.columns)]
 
 
-def _grid_table(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> Table:
+def _grid_table(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> Table:
     models = [model for model in grid.models if any((model, column) in grid.cells for column in columns)]
     title, heads = heading(grid, columns, names)
     rows = [
@@ -318,7 +321,7 @@ def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
         yield from parted([column for column, each in zip(columns, parts, strict=True) if each.get(by) == value])
 
 
-def heading(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> tuple[str, list[str]]:
+def heading(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> tuple[str, list[str]]:
     """Return what some columns share, as a title, and per column what distinguishes it."""
     parts = [_parts(column) for column in columns]
     vary, first = _varying(parts), parts[0]
@@ -345,7 +348,7 @@ def _varying(parts: Sequence[Mapping[str, str]]) -> list[str]:
     return without if len(alike) == len(parts) else found
 
 
-def _words(column: Column, parts: Iterable[str], names: Mapping[str, str]) -> str:
+def _words(column: Column, parts: Iterable[str], names: DisplayNames) -> str:
     """Return some parts of a column in words."""
     shown = {_DATASET: names.get(column.dataset, column.dataset), _METRIC: column.style.heading}
     for name, value in column.setting:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
@@ -53,10 +53,10 @@ class Candidate:
             training images. The given `interval` includes such a factor already.
     """
 
-    outcomes: npt.ArrayLike | None = None
+    outcomes: ArrayLike | None = None
     interval: Interval | None = None
     value: float = math.nan
-    labels: npt.ArrayLike | None = None
+    labels: ArrayLike | None = None
     units: str = ""
     complete: bool = True
     reason: str = ""
@@ -128,10 +128,10 @@ class _Entry:
 
 
 def decide(
-    correct: Mapping[str, npt.ArrayLike | Interval | Candidate],
+    correct: Mapping[str, ArrayLike | Interval | Candidate],
     *,
     level: float = 0.95,
-    labels: npt.ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     higher_is_better: bool = True,
     error_scale: float = 1.0,
     seed: int = 0,
@@ -185,7 +185,7 @@ def decide(
     )
 
 
-def _candidate(outcomes: npt.ArrayLike | Interval | Candidate, labels: npt.ArrayLike | None) -> Candidate:
+def _candidate(outcomes: ArrayLike | Interval | Candidate, labels: ArrayLike | None) -> Candidate:
     if isinstance(outcomes, Candidate):
         return outcomes if outcomes.labels is not None or labels is None else replace(outcomes, labels=labels)
     if isinstance(outcomes, Interval):

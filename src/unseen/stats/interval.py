@@ -9,7 +9,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError
@@ -84,7 +84,7 @@ def check_level(level: float) -> float:
     return level
 
 
-def per_image(outcomes: npt.ArrayLike, *, what: str = "outcomes") -> FloatArray:
+def per_image(outcomes: ArrayLike, *, what: str = "outcomes") -> FloatArray:
     """Return one value per image: outcomes of shape (n,), or the mean over seeds of outcomes of shape (seeds, n)."""
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim not in (1, 2) or not values.size:
@@ -94,7 +94,7 @@ def per_image(outcomes: npt.ArrayLike, *, what: str = "outcomes") -> FloatArray:
     return values if values.ndim == 1 else np.asarray(values.mean(axis=0))
 
 
-def groups_of(labels: npt.ArrayLike, n: int) -> tuple[IntArray, IntArray]:
+def groups_of(labels: ArrayLike, n: int) -> tuple[IntArray, IntArray]:
     """Return the group number of each image and the size of each group."""
     names: AnyArray = np.asarray(labels)
     if names.shape != (n,):

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
@@ -69,7 +69,7 @@ class Mean:
     excess: float = 1.0
 
 
-def accuracy_interval(correct: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def accuracy_interval(correct: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return the accuracy with its confidence interval over test images.
 
     Args:
@@ -80,7 +80,7 @@ def accuracy_interval(correct: npt.ArrayLike, *, level: float = 0.95) -> Interva
     return _bounded_interval(per_image(correct, what="correct"), None, level)
 
 
-def per_class_interval(correct: npt.ArrayLike, labels: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def per_class_interval(correct: ArrayLike, labels: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return the mean of the per-class accuracies with its confidence interval over test images.
 
     Args:
@@ -92,7 +92,7 @@ def per_class_interval(correct: npt.ArrayLike, labels: npt.ArrayLike, *, level: 
     return _bounded_interval(per_image(correct, what="correct"), labels, level)
 
 
-def mean_interval(values: npt.ArrayLike, *, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Interval:
+def mean_interval(values: ArrayLike, *, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Interval:
     """Return the mean of independent values with its confidence interval.
 
     Args:
@@ -120,7 +120,7 @@ def t_interval(value: float, error: float, freedom: float, *, n: int, level: flo
     return Interval(value, value - half, value + half, level, n, method, p=t_p(value, error, freedom))
 
 
-def _bounded_interval(values: FloatArray, labels: npt.ArrayLike | None, level: float) -> Interval:
+def _bounded_interval(values: FloatArray, labels: ArrayLike | None, level: float) -> Interval:
     if values.min() < 0 or values.max() > 1:
         raise DataError(
             f"outcomes must lie between 0 (wrong) and 1 (right); found {values.min():g} to {values.max():g}. For "
@@ -129,7 +129,7 @@ def _bounded_interval(values: FloatArray, labels: npt.ArrayLike | None, level: f
     return share_interval(estimate_mean(values, labels), len(values), level)
 
 
-def estimate_mean(values: FloatArray, labels: npt.ArrayLike | None = None) -> Mean:
+def estimate_mean(values: FloatArray, labels: ArrayLike | None = None) -> Mean:
     """Return the mean over images, or over classes of their means, with its variance over images."""
     found, variances, size = estimate_means(values[None], labels)
     excess = 1.0
@@ -139,7 +139,7 @@ def estimate_mean(values: FloatArray, labels: npt.ArrayLike | None = None) -> Me
     return Mean(float(found[0]), float(variances[0]), size, excess)
 
 
-def estimate_means(values: FloatArray, labels: npt.ArrayLike | None = None) -> tuple[FloatArray, FloatArray, float]:
+def estimate_means(values: FloatArray, labels: ArrayLike | None = None) -> tuple[FloatArray, FloatArray, float]:
     """Return the means (r,) of rows of values (r, n), their variances (r,) and the size, as `Mean` defines it."""
     n = values.shape[1]
     if labels is None:
@@ -235,7 +235,7 @@ def harmonic_mean_interval(first: Interval, second: Interval) -> Interval:
     return combine_intervals(lambda pair: 2 * math.prod(pair) / sum(pair) if sum(pair) > 0 else 0.0, [first, second])
 
 
-def median_outcomes(correct: npt.ArrayLike) -> FloatArray:
+def median_outcomes(correct: ArrayLike) -> FloatArray:
     """Return the per-image outcomes (n,) of the seed with the median accuracy, out of (seeds, n).
 
     Their mean is the median over seeds. For an even number of seeds it is the mean of the two in the middle.

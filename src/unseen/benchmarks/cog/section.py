@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from statistics import fmean
@@ -32,10 +32,9 @@ from unseen.benchmarks.cog.analysis import (
 )
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
 from unseen.benchmarks.cog.domains import CONTROL
-from unseen.benchmarks.cog.figures import MOST_PICTURES, VIEW_FIGURES, Picture, View, finetune_chart
+from unseen.benchmarks.cog.figures import MOST_PICTURES, VIEW_FIGURES, View, finetune_chart
 from unseen.core.records import Result
 from unseen.reports.blocks import (
-    ChartBlock,
     Figure,
     Headline,
     Material,
@@ -52,7 +51,7 @@ from unseen.results import Group
 from unseen.results.comparability import older_note
 from unseen.results.grid import Column, Grid, order_models
 from unseen.results.info import TOP1, MetricStyle, info_of
-from unseen.results.table import default_tables, grid_tables
+from unseen.results.table import DisplayNames, default_tables, grid_tables
 from unseen.stats import decide
 from unseen.stats.means import Mean, share_interval
 
@@ -66,7 +65,7 @@ _RATIO = MetricStyle("ratio", "frozen / fine-tuned")
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def cog_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def cog_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of all settings; other metrics than top-1 have the default tables."""
     if metrics:
         return default_tables(results, names, metrics)
@@ -79,7 +78,7 @@ def images_text(shots: Shots) -> str:
     return "all training images" if shots == ALL else f"{counted(int(shots), 'training image')} per concept"
 
 
-def level_tables(group: Group, scores: Sequence[LevelScore], names: Mapping[str, str], words: str = "") -> list[Table]:
+def level_tables(group: Group, scores: Sequence[LevelScore], names: DisplayNames, words: str = "") -> list[Table]:
     """Return the tables for each number of training images, then those of the random control levels.
 
     Args:
@@ -134,21 +133,17 @@ def _concept_tables(view: View) -> Iterator[Table]:
         yield Table(
             f"{level}: {counted(len(concepts), 'concept')}, similarity {' to '.join(ends)}{cut}",
             ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],
-            [_concept_row(score, accuracy[score.concept], view.picture if few else _no_picture) for score in shown],
+            [_concept_row(s, accuracy[s.concept], view.picture(s.dataset, s.name) if few else "") for s in shown],
             notes=["95 % confidence interval over the test images of a concept in brackets."],
         )
 
 
-def _no_picture(dataset: str, name: str) -> str:
-    return ""
-
-
-def _concept_row(score: ConceptScore, accuracies: Sequence[float], picture: Picture) -> list[TableCell]:
+def _concept_row(score: ConceptScore, accuracies: Sequence[float], picture: str) -> list[TableCell]:
     mean, n = fmean(accuracies), score.test_images or None
     interval = share_interval(Mean(mean, math.nan, n), n, 0.95) if n else None
     over = f"mean over {counted(len(accuracies), 'model')}"
     return [
-        TableCell(score.name, note=score.concept, picture=picture(score.dataset, score.name)),
+        TableCell(score.name, note=score.concept, picture=picture),
         TableCell(score.nearest),
         TableCell(value=score.similarity, metric=_SIMILARITY),
         _count(score.train_images),
@@ -277,7 +272,7 @@ def _figures(view: View) -> Iterator[Figure]:
     charted = _charted(view)
     charted = replace(charted, baseline=charted.reference)
     absent = [key.label for model, key in view.keys.items() if model not in charted.keys]
-    for name in ("levels", "relative", "distance", "few-shot", "controls", "images"):
+    for name in ("levels", "distance", "relative", "few-shot", "controls", "images"):
         figure = VIEW_FIGURES[name]
         if figure.relative and len(charted.keys) < 2:
             continue
@@ -323,13 +318,18 @@ class _Finetuned:
 
     group: Group
     ratios: Sequence[Ratio]
-    names: Mapping[str, str]
+    names: DisplayNames
 
 
 def _finetuned(material: Material, benchmark: str) -> list[tuple[str, _Finetuned]]:
     frozen, names = settings(material.results), material.names
     groups = settings(material.results, benchmark)
     return [(group.words, _Finetuned(group, ratios(group, frozen, names), names)) for group in groups]
+
+
+def _ratio_figure(s: _Finetuned) -> Figure | None:
+    chart = finetune_chart(s.ratios)
+    return Figure("Frozen relative to fine-tuned", chart) if chart else None
 
 
 def _ratio_table(s: _Finetuned) -> Table | None:
@@ -353,7 +353,7 @@ cog_finetune_section = SectionSpec[_Finetuned](
         TextBlock[_Finetuned](
             "Below 1, frozen features are worse than a network that was fine-tuned on the concepts of the level."
         ),
-        ChartBlock[_Finetuned]("Frozen relative to fine-tuned", lambda s: finetune_chart(s.ratios)),
+        _ratio_figure,
         TableBlock[_Finetuned](lambda s: default_tables(s.group.results, s.names)),
         TableBlock(_ratio_table),
     ),

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
@@ -31,8 +31,8 @@ _TARGETS: dict[str, Target] = {"classes": CLASS, "values": NUMBER, "labels": SEV
 
 
 def rank_features(
-    features: Mapping[str, npt.ArrayLike],
-    targets: npt.ArrayLike,
+    features: Mapping[str, ArrayLike],
+    targets: ArrayLike,
     *,
     kind: Kind = "auto",
     scores: Sequence[str] = DEFAULT_SCORES,

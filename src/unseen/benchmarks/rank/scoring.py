@@ -34,7 +34,7 @@ from functools import cached_property
 from time import perf_counter
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.backbones.load import LOGITS
 from unseen.benchmarks.rank.details import EXPECTED, RankDetails, RankParameters
@@ -238,7 +238,7 @@ SPREAD, FEW = 1.1, 45.0
 LEVEL = 0.95
 
 
-def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> FloatArray:
+def left_out_hits(features: ArrayLike, labels: ArrayLike, *, seed: int = 0) -> FloatArray:
     """Return 1 for images that a probe fitted without them classifies correctly, else 0; NaN if never held out."""
     rows, known = check_features(features, labels)
     if known.counts.max() < 2:
@@ -290,7 +290,7 @@ def spread(images: int) -> float:
     return SPREAD + FEW / max(images, 100)
 
 
-def expected_interval(outcomes: npt.ArrayLike) -> Interval:
+def expected_interval(outcomes: ArrayLike) -> Interval:
     """Return the expected value on new images with its 95 % confidence interval.
 
     No other code turns outcomes into an expected value: text, table, JSON, report and Python show this one.

@@ -19,30 +19,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.vtab.info import VtabDetails
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.data.sources.vtab import vtab_tasks
-from unseen.metrics.aggregation import READINGS, Aggregation, aggregations, nash_weights, weighted_means
-from unseen.stats import accuracy_interval, kendall_tau
+from unseen.metrics.aggregation import Aggregation, aggregations
+from unseen.stats import accuracy_interval
 
 Size = Literal["1000", "full"]
 Adaptation = Literal["lightweight", "heavyweight", "linear"]
 
 GROUPS = ("natural", "specialized", "structured")
-#: The kinds of methods in Figure 2 of [P].
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "generative": ("WAE-UKL", "WAE-GAN", "WAE-MMD", "VAE", "Cond-BigGAN", "Un.CBigGAN", "BigBiGAN"),
-    "from scratch": ("From-Scratch",),
-    "self-supervised": ("Rel.Pat.Loc.", "Jigsaw", "Exemplar", "Rotation"),
-    "semi-supervised": ("Sup-10%", "Semi-Ex-10%", "Semi-Rot-10%"),
-    "supervised": ("Sup-100%", "Sup-Ex-100%", "Sup-Rot-100%"),
-}
 _FILES = {"lightweight": "table6", "heavyweight": "table7", "linear": "table9"}
 # How the authors' results file spells what the paper spells otherwise.
 _FILE_TITLES = {"dSpr-Orient": "dSpr-Ori"}
@@ -165,23 +157,28 @@ def published_results(adaptation: Adaptation, size: Size) -> tuple[Result, ...]:
     [P] prints no intervals. They follow from the printed accuracy and the size of the test set.
     """
     table = score_table(adaptation, size)
-    record = RunRecord(source=f"Zhai et al., 2019, Table {_FILES[adaptation].removeprefix('table')}")
+    source = f"Zhai et al., 2019, Table {_FILES[adaptation].removeprefix('table')}"
     sweep = "heavyweight" if adaptation == "heavyweight" else "lightweight"
     parameters = {"adaptation": "linear" if adaptation == "linear" else "finetune", "sweep": sweep}
-    found = []
-    for (method, task), percent in np.ndenumerate(table.scores):
-        info = vtab_tasks()[table.tasks[task]]
-        n, dataset = info.sizes[2], f"vtab:{info.name}{'?size=full' if size == 'full' else ''}"
-        interval = accuracy_interval(np.arange(n) < round(percent / 100 * n))
-        found.append(
-            Result(
-                Cell("vtab", f"{PUBLISHED_SCHEME}{table.methods[method]}", dataset, parameters),
-                {"top1": percent / 100, "top1_low": interval.low, "top1_high": interval.high},
-                details=VtabDetails(classes=info.classes, chance=1 / info.classes, test_images=n).to_dict(),
-                record=record,
-            )
-        )
-    return tuple(found)
+    return tuple(
+        published_result(table.methods[method], table.tasks[task], size, percent, parameters, source)
+        for (method, task), percent in np.ndenumerate(table.scores)
+    )
+
+
+def published_result(
+    method: str, task: str, size: Size, percent: float, parameters: Mapping[str, object], source: str
+) -> Result:
+    """Return one printed accuracy as a result; its interval follows from it and the size of the test set."""
+    info = vtab_tasks()[task]
+    n, dataset = info.sizes[2], f"vtab:{info.name}{'?size=full' if size == 'full' else ''}"
+    interval = accuracy_interval(np.arange(n) < round(percent / 100 * n))
+    return Result(
+        Cell("vtab", f"{PUBLISHED_SCHEME}{method}", dataset, parameters),
+        {"top1": percent / 100, "top1_low": interval.low, "top1_high": interval.high},
+        details=VtabDetails(classes=info.classes, chance=1 / info.classes, test_images=n).to_dict(),
+        record=RunRecord(source=source),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,30 +217,23 @@ def aggregation_taus(size: Size) -> dict[str, tuple[float, float]]:
 def published_aggregations() -> dict[str, Aggregation]:
     """Return the aggregations of Table 4: Balduzzi's weights of tasks come from the full datasets, for both sizes.
 
-    [P] does not state it. Of the readings in `unseen.metrics.aggregation` it is the one that agrees with both printed
-    values.
+    [P] does not state it. Of the readings in `tools/balduzzi.py` it is the one that agrees with both printed values.
     """
     rows = vtab_tasks().values()
     full = score_table("lightweight", "full").scores
     return aggregations([row.data for row in rows], [row.group for row in rows], reference=full)
 
 
-def balduzzi_readings(scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
-    """Return tau with the mean by reading of Balduzzi's weighting: with weights of the table, and of the full data."""
-    table, full = np.asarray(scores, np.float64), score_table("lightweight", "full").scores
-    mean = table.mean(axis=1)
-    found = {}
-    for name, (scale, one_game) in READINGS.items():
-        weights = (nash_weights(each, scale=scale, one_game=one_game) for each in (table, full))
-        own, other = (kendall_tau(mean, weighted_means(table, each)) for each in weights)
-        found[name] = (own, other)
-    return found
-
-
 def best_subsets(size: Size) -> tuple[Subset, ...]:
     """Return Table 5."""
     found = [row for row in _tables()["table5"] if row["size"] == size]
     return tuple(Subset(size, row["tau"][0], row["tau"][1], tuple(row["tasks"])) for row in found)
+
+
+def method_kinds() -> dict[str, list[str]]:
+    """Return the methods by kind, as in Figure 2."""
+    found: dict[str, list[str]] = _tables()["kinds"]
+    return found
 
 
 def claims() -> Mapping[str, Any]:
@@ -253,6 +243,6 @@ def claims() -> Mapping[str, Any]:
 
 
 @cache
-def _tables() -> dict[str, Any]:
+def _tables() -> Values:
     path = files("unseen.benchmarks.vtab") / "published" / "tables.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from unseen.benchmarks.vtab.analysis import (
     ModelScores,
     published_scores,
     reference_tasks,
     row_names,
+    scores_of,
     vtab_settings,
 )
 from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.reports.blocks import Material
 from unseen.reports.wording import counted, listed
 from unseen.results.info import metric_style
 from unseen.results.table import (
+    DisplayNames,
     Table,
     TableCell,
     default_tables,
@@ -49,6 +51,10 @@ class Column:
     head: str
     tasks: tuple[str, ...]
     by_group: bool = False
+
+
+#: The mean number of trained parameters over tasks, with the head.
+_PARAMETERS = Column("", "trained parameters", ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +109,7 @@ class Ranking:
         rows = {row.key: row for row in self.rows}
         return [rows[key] for key in self.decisions[self.mean].order] if rows else []
 
-    def tables(self, names: Mapping[str, str], older: int = 0) -> list[Table]:
+    def tables(self, names: DisplayNames, older: int = 0) -> list[Table]:
         """Return the table of ranked rows, and one of incomplete rows if there are any.
 
         Args:
@@ -113,7 +119,9 @@ class Ranking:
         called, caption = self._names(names), self._caption(names)
         parts: list[tuple[str, Sequence[ModelScores], Sequence[Column], Sequence[str]]] = []
         if self.rows:
-            parts.append((caption, self.ordered, self.columns, self._notes(older)))
+            counted_rows = any(row.trainable and row.adaptation != "linear" for row in self.rows)
+            columns = [*self.columns, *([_PARAMETERS] if counted_rows else [])]
+            parts.append((caption, self.ordered, columns, self._notes(older)))
         if self.incomplete:
             rows = [row for row, _ in self.incomplete]
             columns = _task_columns({**self.tasks, **{task: info for row in rows for task, info in row.tasks.items()}})
@@ -132,6 +140,8 @@ class Ranking:
         ]
 
     def _cell(self, row: ModelScores, column: Column) -> TableCell:
+        if column == _PARAMETERS:
+            return TableCell(f"{row.trainable:,}", row.trainable) if row.trainable else TableCell()
         ranked = row.key in self.candidates.get(column, {})
         mark = mark_of(row.key, self.decisions[column]) if ranked else ""
         if column.group != _MEAN:
@@ -146,9 +156,9 @@ class Ranking:
             cells=row.cells(column.tasks),
         )
 
-    def to_rows(self) -> list[dict[str, Any]]:
+    def to_rows(self) -> list[Values]:
         """Return the rows as JSON values, scores in percent."""
-        called, found = self._names({}), list[dict[str, Any]]()
+        called, found = self._names({}), list[Values]()
         for row, lacks in [*((row, "") for row in self.ordered), *self.incomplete]:
             name = {"method": called[row.key], "model": row.model, "own": not row.source, "source": row.source}
             scores = {task: 100 * value for task, value in row.medians.items()}
@@ -157,7 +167,7 @@ class Ranking:
             found.append({**name, "scores": scores, **own, **place})
         return found
 
-    def _means(self, key: str) -> dict[str, Any]:
+    def _means(self, key: str) -> Values:
         """Return the means of a row and its place, as JSON values."""
         best, means = self.decisions[self.mean], [column for column in self.columns if len(column.tasks) > 1]
         interval = best.intervals[key]
@@ -176,7 +186,7 @@ class Ranking:
         parts = [[row for row in rows if bool(row.source) == published] for published in (False, True)]
         return row_names(parts[0], short) | row_names(parts[1], short)
 
-    def _caption(self, names: Mapping[str, str]) -> str:
+    def _caption(self, names: DisplayNames) -> str:
         examples = "all examples" if self.size == "full" else "1,000 examples"
         adapted = "linear" if self.table == "linear" else f"{self.table} sweep"
         words = [names.get("vtab", "VTAB"), "top-1 accuracy (%)", adapted, examples]
@@ -187,7 +197,18 @@ class Ranking:
         marked = any(mark_of(row.key, decision) for decision in self.decisions.values() for row in self.rows)
         found = summary_notes(summaries, marked=marked, older=older) if summaries else []
         sources = listed(list(dict.fromkeys(row.source for row in self.rows if row.source)))
-        return [*found, *([f"Published: {sources}.", f"{_INTERVALS}."] if sources else []), *filter(None, [self.note])]
+        published = [f"Published: {sources}.", f"{_INTERVALS}."] if sources else []
+        return [*found, *filter(None, [_whose(self.rows)]), *published, *filter(None, [self.note])]
+
+
+def _whose(rows: Sequence[ModelScores]) -> str:
+    """Return whose 1,000 examples of VTAB's tasks were used, as a sentence; "" if none of them is VTAB's."""
+    tasks: dict[str, list[str]] = {}
+    for row in rows:
+        for task, whose in row.examples.items():
+            tasks.setdefault(whose, []).append(row.tasks[task].title)
+    words = [f"{whose} ({listed(list(dict.fromkeys(titles)), 19)})" for whose, titles in tasks.items()]
+    return f"1,000 examples: {'; '.join(words)}." if words else ""
 
 
 def _task_columns(tasks: Mapping[str, TaskInfo]) -> list[Column]:
@@ -222,15 +243,24 @@ def rank(own: Sequence[ModelScores], published: Sequence[ModelScores] | None = N
     if intact and all(infos[task].published for task in tasks):
         others = published_scores(first.table, size) if published is None else published
     shown = {task: infos[task] for task in tasks}
-    return Ranking(setting, first.table, size, shown, [*ranked, *others], lacking, note)
+    short = [row for row in others if any(task not in row.summaries for task in tasks)]
+    lacking += [(row, _lacks(row, [infos[task] for task in tasks])) for row in short]
+    return Ranking(setting, first.table, size, shown, [*ranked, *(r for r in others if r not in short)], lacking, note)
 
 
-def compare(results: Sequence[Result], *, table: Adaptation | None = None, size: Size | None = None) -> list[Ranking]:
+def compare(
+    results: Sequence[Result],
+    *,
+    table: Adaptation | None = None,
+    size: Size | None = None,
+    literature: Sequence[Result] = (),
+) -> list[Ranking]:
     """Rank every setting apart, each among the published methods, on the tasks of the paper.
 
     Args:
         table: the published table for all; by default that of each setting.
         size: only results of this size; by default all.
+        literature: further published results, with their source; rows that lack tasks are listed, not ranked.
 
     Raises:
         DataError: there is nothing to compare.
@@ -244,7 +274,8 @@ def compare(results: Sequence[Result], *, table: Adaptation | None = None, size:
         rows = [replace(row, summaries=some) for row, some in zip(setting.scores, published, strict=True) if some]
         if rows:
             kind = table or rows[0].table
-            ranking = rank(rows, published_scores(kind, setting.size), setting=setting.group.words)
+            more = [row for row in scores_of(literature) if row.size == setting.size]
+            ranking = rank(rows, [*published_scores(kind, setting.size), *more], setting=setting.group.words)
             found.append(replace(ranking, table=kind))
     if not found:
         others = sorted({task for setting in chosen for row in setting.scores for task in row.summaries})
@@ -255,7 +286,7 @@ def compare(results: Sequence[Result], *, table: Adaptation | None = None, size:
     return found
 
 
-def vtab_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def vtab_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of VTAB for all outputs, setting by setting; results of fixed budgets have their own."""
     found: list[Table] = []
     rest: list[Result] = []

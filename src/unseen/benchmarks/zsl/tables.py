@@ -20,7 +20,7 @@ from unseen.core.records import Result
 from unseen.results.comparability import older_note
 from unseen.results.grid import candidate_of, summary_of
 from unseen.results.info import MetricStyle, metric_style
-from unseen.results.table import MARK_NOTE, Table, TableCell, mark_of, run_findings
+from unseen.results.table import MARK_NOTE, DisplayNames, Table, TableCell, mark_of, run_findings
 from unseen.stats import Candidate, Decision, decide, unpaired_difference
 from unseen.zeroshot.problem import IMAGENET_SPLITS
 
@@ -46,7 +46,7 @@ class Run:
     older: int = 0
 
 
-def runs_of(results: Collection[Result], names: Mapping[str, str]) -> list[Run]:
+def runs_of(results: Collection[Result], names: DisplayNames) -> list[Run]:
     """Return the runs in order of appearance.
 
     Args:
@@ -66,7 +66,7 @@ def runs_of(results: Collection[Result], names: Mapping[str, str]) -> list[Run]:
     return found
 
 
-def zsl_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def zsl_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return one table per run: methods by metrics, or methods by validation folds."""
     return [method_table(run) if run.on_all_folds else folds_table(run) for run in runs_of(results, names)]
 

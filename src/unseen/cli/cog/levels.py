@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -47,6 +47,7 @@ from unseen.concepts.imagenet import check_wnids
 from unseen.concepts.similarity import SimilarityFunction
 from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.data.sources.imagenet.cog import Caps, read_levels
 from unseen.data.sources.imagenet.source import levels_file
 
@@ -216,7 +217,7 @@ def check(
     """
     if root is None and not plan:
         raise UsageError("give the ImageNet-21K root to check, or --plan for the cost of the whole of ImageNet-CoG.")
-    found: dict[str, Any] = {}
+    found: Values = {}
     lines: list[str] = []
     problems: Sequence[str] = ()
     sets: Sequence[ImageSet] = FULL_COG
