@@ -17,10 +17,10 @@ from tools.size import ROOT, SOURCE, FileSize, measure
 from unseen.cli import main
 from unseen.cli.application import COMMANDS, load_command
 
-TOKENS = 420_400
+TOKENS = 421_800
 FILES = 340
 OWN_IMPORTS_IN_FUNCTIONS = 60
-ANYS = 584
+ANYS = 599
 TYPE_IGNORES = 24
 
 PHRASES = (

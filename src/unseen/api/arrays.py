@@ -14,12 +14,11 @@ from unseen.benchmarks.workbench import SplitRows
 from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError, UsageError
 from unseen.core.records import Result
-from unseen.core.run_record import Recorder
-from unseen.core.search_record import search_record
+from unseen.core.run_record import Recorder, search_record
 from unseen.core.typed import Details
 from unseen.data import Dataset
 from unseen.data.user_data import LabelledImages, divide
-from unseen.run.environment import capture_environment
+from unseen.run.record import capture_environment
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

@@ -106,7 +106,7 @@ class Evaluation(Answer):
         }
 
     @property
-    def tuned(self) -> tuple[Mapping[str, Any], ...]:
+    def tuned(self) -> tuple[Mapping[str, object], ...]:
         """Per seed: the chosen setting; `results[i].sweep` has all that were tried."""
         return tuple(details.best for details in self._details)
 

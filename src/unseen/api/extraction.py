@@ -78,7 +78,7 @@ class Features(Answer):
             for (name, split, label), row in zip(about, values, strict=True)
         ]
 
-    def _label_name(self, label: Any) -> Any:
+    def _label_name(self, label: Any) -> object:
         if isinstance(label, np.ndarray):
             return "|".join(name for name, has in zip(self.class_names, label, strict=False) if has)
         return self.class_names[label] if isinstance(label, np.integer) else float(label)

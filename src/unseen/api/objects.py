@@ -115,7 +115,7 @@ def run(
     return results, tuple(bench.dataset(dataset).class_names)
 
 
-def _all_images(data: Data | None) -> Any:
+def _all_images(data: Data | None) -> object:
     """Return all images of a dataset of ours as one object; anything else unchanged."""
     if isinstance(data, str | Path):
         data = load_dataset(resolve_dataset(str(data), Path()))

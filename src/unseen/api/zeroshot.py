@@ -16,8 +16,7 @@ from unseen.benchmarks.workbench import given_models
 from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL, ZslBenchmark
 from unseen.core.errors import DataError, UsageError
 from unseen.core.identity import Values
-from unseen.core.run_record import RunRecord, SplitCounts
-from unseen.core.search_record import search_record
+from unseen.core.run_record import RunRecord, SplitCounts, search_record
 from unseen.data.load import resolve_dataset
 from unseen.data.sources.features import FeatureDataset, class_rows, feature_dataset
 from unseen.data.user_data import Division

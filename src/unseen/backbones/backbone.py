@@ -271,7 +271,7 @@ def read_transform(transform: object) -> Preprocessing | None:
 
     size = resize = 0
     mode, interpolation = "shortest", "bilinear"
-    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    mean, std = [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]
     in_tensors = False
     for step in getattr(transform, "transforms", ()):
         name = getattr(step, "__name__", type(step).__name__)
@@ -288,11 +288,12 @@ def read_transform(transform: object) -> Preprocessing | None:
         elif name in _TO_TENSOR:
             in_tensors = True
         elif name == "Normalize":
-            mean, std = tuple(map(float, step.mean)), tuple(map(float, step.std))  # type: ignore[assignment]
+            mean, std = list(map(float, step.mean)), list(map(float, step.std))
         elif name not in _NEUTRAL:
             return None
     size = size or (resize if mode == "squash" else 0)
     usual = in_tensors and size and resize >= size and len(mean) == len(std) == 3
     if not usual or interpolation not in ("nearest", "bilinear", "bicubic", "lanczos"):
         return None
-    return Preprocessing(size, resize, mode, interpolation, mean, std)  # type: ignore[arg-type]
+    found = {"size": size, "resize": resize, "mode": mode, "interpolation": interpolation, "mean": mean, "std": std}
+    return Preprocessing.from_dict(found)

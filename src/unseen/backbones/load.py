@@ -159,7 +159,7 @@ def _parse(name: str | Path) -> ModelName:
     """Parse a name; a plain path such as "dino.pth" becomes the name that the command line makes of it."""
     text = str(name)
     if not isinstance(name, str | Path) or BACKBONES.add_scheme(text) == text:
-        return ModelName.parse(name)  # type: ignore[arg-type]  # it refuses other types
+        return ModelName.parse(name)
     return ModelName.parse(resolve_model(text, Path()))
 
 
@@ -353,7 +353,7 @@ class ModelName(Name):
         if "size" in changes and "resize" not in changes:
             # Keep the share of the image that the crop shows.
             changes["resize"] = round(preprocessing.resize * int(changes["size"]) / preprocessing.size)
-        adjusted = replace(preprocessing, **changes)  # type: ignore[arg-type]
+        adjusted = Preprocessing.from_dict({**preprocessing.to_dict(), **changes})
         if adjusted.resize < adjusted.size:
             raise UsageError(f"resize={adjusted.resize} is smaller than the crop, size={adjusted.size}")
         return adjusted

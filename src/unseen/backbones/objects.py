@@ -31,8 +31,8 @@ from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.registry import OBJECT_SCHEME
 from unseen.core.run_record import LoadedModel
 
-#: Normalisation of a callable's input: with it, `Taps` computes the value of each byte.
-_BYTES = {"mean": (0.0, 0.0, 0.0), "std": (1 / 255, 1 / 255, 1 / 255)}
+#: Deviation and mean of a callable's input: with them, `Taps` computes the value of each byte.
+_BYTE, _ZERO = (1 / 255, 1 / 255, 1 / 255), (0.0, 0.0, 0.0)
 
 
 def as_backbone(
@@ -178,7 +178,7 @@ def _callable_backbone(
         card=ModelCard(id=label, name=label, group=OBJECT_SCHEME, architecture=_plain(label) or "function"),
         module=module,
         forward=output_forward,
-        preprocessing=replace(preprocessing or Preprocessing(resize=256), **_BYTES),  # type: ignore[arg-type]
+        preprocessing=replace(preprocessing or Preprocessing(resize=256), mean=_ZERO, std=_BYTE),
         transform=own,
         exportable=False,
         loaded=LoadedModel(architecture="function", layer="the output of the function"),
@@ -197,7 +197,7 @@ def code_digest(module: nn.Module) -> str:
     return digest(_structure(module))
 
 
-def _structure(module: nn.Module) -> list[Any]:
+def _structure(module: nn.Module) -> list[object]:
     """Describe a module beside its state: classes, their code, settings such as strides, non-persistent tensors."""
     kept = set(module.state_dict())
     found: list[Any] = [

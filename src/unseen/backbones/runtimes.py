@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName
-from unseen.backbones.forwards import pool_layer
+from unseen.backbones.forwards import pool_layer, set_image_size
 from unseen.backbones.onnx_files import graph_digest, image_input, output_operators, start_session, try_graph
 from unseen.core.arrays import AnyArray, Float32Array, Pixels
 from unseen.core.errors import (
@@ -85,7 +85,6 @@ class Taps(nn.Module):
 
     def __init__(self, backbone: Backbone, layers: Sequence[str] = (POOLED,)) -> None:
         super().__init__()
-        check_layers(backbone, layers)
         self.layers = tuple(layers)
         self.module = backbone.module
         self._forward = backbone.forward
@@ -112,21 +111,11 @@ class Taps(nn.Module):
             caught[LOGITS] = logits
         return tuple(caught[name] for name in self.layers)
 
-    def _catch(self, caught: dict[str, Tensor], name: str) -> Callable[[nn.Module, Any, Any], None]:
+    def _catch(self, caught: dict[str, Tensor], name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(_module: nn.Module, _inputs: object, output: object) -> None:
             caught[name] = pool_layer(output, prefix_tokens=self._prefix_tokens)
 
         return hook
-
-
-def check_layers(backbone: Backbone, layers: Sequence[str]) -> None:
-    """Raise `UnknownNameError` for a layer that the backbone does not have."""
-    if LOGITS in layers and not backbone.has_head:
-        raise BackboneError(f"{backbone.id!r} has no class head, so it gives no logits or class probabilities.")
-    names = backbone.layer_names()
-    for layer in layers:
-        if layer not in names:
-            raise UnknownNameError(f"layer of {backbone.id!r}", layer, names)
 
 
 class TorchRuntime:
@@ -226,6 +215,11 @@ def make_runtime(
         raise UnknownNameError("runtime", runtime, get_args(RuntimeName))
     if precision not in ("fp32", "bf16", "fp16"):
         raise UnknownNameError("precision", precision, ("fp32", "bf16", "fp16"))
+    names = backbone.layer_names()
+    if LOGITS in layers and LOGITS not in names:
+        raise BackboneError(f"{backbone.id!r} has no class head, so it gives no logits or class probabilities.")
+    if unknown := [layer for layer in layers if layer not in names]:
+        raise UnknownNameError(f"layer of {backbone.id!r}", unknown[0], names)
     device = best_device() if device == "auto" else device
     graph = None if cache is None else _graph_file(backbone, layers, cache)
     chosen, refused = _choose(backbone, device, runtime, precision, graph)
@@ -265,8 +259,8 @@ def _choose(
     if not backbone.exportable:
         return "torch", "the model is not torch code that can be traced"
     if runtime == "auto":
-        fast = "openvino" if precision == "bf16" and installed("openvino") else "torch"
-        runtime = "torch" if device != "cpu" else "onnx" if precision == "fp32" else fast  # type: ignore[assignment]
+        fast: RuntimeName = "openvino" if precision == "bf16" and installed("openvino") else "torch"
+        runtime = "torch" if device != "cpu" else "onnx" if precision == "fp32" else fast
     note = _refusal(graph, runtime, precision) if graph is not None else None
     if runtime != "torch" and note is not None and note.is_file():
         return "torch", note.read_text(encoding="utf-8", errors="replace")
@@ -320,9 +314,9 @@ def _of_one_size(module: nn.Module, size: int) -> nn.Module:
     """
     if not getattr(module, "dynamic_img_size", False) or not hasattr(module, "set_input_size"):
         return module
-    settled: Any = copy.deepcopy(module)
-    settled.set_input_size(img_size=(size, size))
-    return settled  # type: ignore[no-any-return]
+    settled = copy.deepcopy(module)
+    set_image_size(settled, size)
+    return settled
 
 
 @contextlib.contextmanager
@@ -371,22 +365,19 @@ def _run_graph(
 
 
 def _check_agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> None:
-    """Raise `BackboneError` if an exported graph disagrees with torch."""
-    found, least = _agreement(backbone, layers, runtime), AGREEMENT[runtime.precision]
-    if found < least:
-        raise BackboneError(f"{runtime.name} in {runtime.precision} disagrees with torch: cosine {found:.6f} < {least}")
-
-
-def _agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> float:
-    """Return the lowest cosine between an exported graph and torch over a few smooth random images and all layers."""
+    """Raise `BackboneError` if an exported graph disagrees with torch: on a few smooth random images, in any layer."""
     pixels = backbone.example(3, seed=0)
     with torch.inference_mode():
         expected = Taps(backbone, layers).eval()(pixels)
-    found = runtime(pixels.numpy())
-    return min(
-        float(torch.nn.functional.cosine_similarity(e.double(), torch.from_numpy(f).double(), dim=1).min())
+    found = map(torch.from_numpy, runtime(pixels.numpy()))
+    cosine = min(
+        float(torch.nn.functional.cosine_similarity(e.double(), f.double(), dim=1).min())
         for e, f in zip(expected, found, strict=True)
     )
+    if cosine < (least := AGREEMENT[runtime.precision]):
+        raise BackboneError(
+            f"{runtime.name} in {runtime.precision} disagrees with torch: cosine {cosine:.6f} < {least}"
+        )
 
 
 def _keep(content: bytes, path: Path | None) -> None:

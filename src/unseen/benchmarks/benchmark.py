@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from unseen.benchmarks.citations import references
 from unseen.core.errors import DataError, UnseenError
@@ -75,7 +75,7 @@ class Benchmark(ABC):
         """
         return ()
 
-    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, object]]:
         """Return independent parts of a group's work that any worker can do now, as JSON values.
 
         The run calls this again when all are done, until there are no new ones; then it calls `evaluate`, which reads

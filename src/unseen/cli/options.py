@@ -34,7 +34,7 @@ DEFAULT_MODELS = (
 COMMON_EXTRACTION = ("device", "precision")
 
 
-def _running(name: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - the word of the command line
+def _running(name: str, metavar: str, help: str, **more: Any) -> object:  # noqa: A002 - the word of the command line
     return Option(name, metavar=metavar, help=help, rich_help_panel=_RUNNING, **more)
 
 
@@ -130,7 +130,7 @@ class Fields:
     def _key(self, name: str) -> str:
         return f"{self.word.replace('-', '_')}__{name}"
 
-    def _default(self, name: str) -> Any:
+    def _default(self, name: str) -> object:
         """Return the default of the dataclass as the command line writes it."""
         (value,) = [each.default for each in self.fields() if each.name == name]
         if isinstance(value, bool) or value is None:

@@ -95,7 +95,7 @@ def _renamed(argument: str, names: Collection[str]) -> str:
     return f"{new}{equals}{value}" if name not in names and new in names else argument
 
 
-def make_command(name: str, target: Any, text: str) -> Any:
+def make_command(name: str, target: Any, text: str) -> object:
     """Return the command of a function, or the group of a `typer.Typer`."""
     if isinstance(target, typer.Typer):
         found = typer.main.get_group(target)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -34,7 +34,7 @@ Names = list[str] | None
 Chosen = Values
 
 
-def _only(name: str, what: str) -> Any:
+def _only(name: str, what: str) -> object:
     return Option(name, metavar="NAME ...", help=f"Only these {what}.")
 
 

@@ -36,7 +36,7 @@ class Name:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str, options: Mapping[str, object] | None = None) -> Self:
+    def parse(cls, text: object, options: Mapping[str, object] | None = None) -> Self:
         """Read a name. `options` are added to those in it, and win over them; None takes one away."""
         if not isinstance(text, str):
             raise UsageError(f"a name is expected, such as packaged:grocery, not {type(text).__name__}.")

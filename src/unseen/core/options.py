@@ -86,18 +86,18 @@ def make_options(
         raise UsageError(f"{source}: {error.detail}") from None
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: type) -> dict[str, object]:
     return get_type_hints(kind, include_extras=True)
 
 
-def _convert(value: object, hint: object, owner: str, name: str, *, strict: bool) -> Any:
+def _convert(value: object, hint: object, owner: str, name: str, *, strict: bool) -> object:
     try:
         return msgspec.convert(value, hint, strict=strict, dec_hook=_decode)
     except msgspec.ValidationError as error:
         raise OptionError(owner, _readable(str(error), name, value, hint)) from None
 
 
-def _from_texts(value: object, hint: object) -> Any:
+def _from_texts(value: object, hint: object) -> object:
     """Split the text of a command line at commas for a field of several values; a single number stays a count."""
     if not is_many(hint):
         return value
@@ -107,7 +107,7 @@ def _from_texts(value: object, hint: object) -> Any:
     return int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() and "," not in given[0] else parts
 
 
-def _meant(value: object, hint: object, field: dataclasses.Field[object]) -> Any:
+def _meant(value: object, hint: object, field: dataclasses.Field[object]) -> object:
     """Return the value that a shorthand means: a list of one, or a count of seeds."""
     if not is_many(hint) or isinstance(value, bool | list | tuple):
         return value
@@ -174,7 +174,7 @@ def _readable(message: str, name: str, value: object, hint: object) -> str:
     return f"{name}{rest}: {text}"
 
 
-def _decode(kind: type, value: object) -> Any:
+def _decode(kind: type, value: object) -> object:
     if kind is Path:
         if isinstance(value, str | Path):
             return Path(value)

@@ -268,7 +268,7 @@ def _bytes_from_text(text: object, encoding: object = "latin1", *_: object) -> b
     return text.encode(encoding)
 
 
-def _default_dict(factory: Any = None, *arguments: Any) -> defaultdict[Any, Any]:
+def _default_dict(factory: Any = None, *arguments: Any) -> defaultdict[object, object]:
     kind = factory.make if isinstance(factory, _Constructor) else factory
     if kind is not None and kind not in _FACTORIES.values():
         raise RefusedPickle("it has a defaultdict whose default is not a plain type")
@@ -300,7 +300,7 @@ class _PlainUnpickler(pickle.Unpickler):
         self._constructors = {**_plain_constructors(), **constructors}
         self._stand_ins = stand_ins
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         if (module, name) in self._constructors:
             return _Constructor(self._constructors[module, name])
         if self._stand_ins:

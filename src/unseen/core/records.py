@@ -11,17 +11,16 @@ from unseen.core.identity import digest, identify
 from unseen.core.run_record import Dropped, RunRecord
 
 
+@dataclass(frozen=True, slots=True)
 class _Record:
     """JSON in and out for the dataclasses below."""
 
-    __slots__ = ()  # without it each of them had a dictionary beside its slots
-
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
-        names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        names = {f.name for f in dataclasses.fields(cls)}
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in names})
 
 
@@ -230,7 +229,7 @@ class Result(_Record):
         return cls(**{**found, **nested, "details": details, "record": record})
 
 
-def read_details(details: Mapping[str, object], record: Mapping[str, object]) -> tuple[Mapping[str, Any], RunRecord]:
+def read_details(details: Mapping[str, object], record: Mapping[str, object]) -> tuple[Mapping[str, object], RunRecord]:
     """Return details and run record of a stored result, from the formats of all versions.
 
     Version 0.1 had no run record. It kept unreadable images in `details["skipped"]`, in three shapes: by split and

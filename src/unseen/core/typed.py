@@ -71,7 +71,7 @@ class Details(Typed):
 _HINTS: dict[type, dict[str, Any]] = {}
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: type) -> dict[str, object]:
     """Return the types of the fields of a class, resolved once per class."""
     if kind not in _HINTS:
         _HINTS[kind] = get_type_hints(kind)

@@ -23,7 +23,7 @@ from unseen.data.dataset import CLASS, NUMBER, SEVERAL, Target
 _SEVERAL = re.compile(r"\s*[|;,]\s*|\s+")
 
 
-def read_labels(values: Sequence[object], options: Options, column: str) -> tuple[Target, list[Any], str]:
+def read_labels(values: Sequence[object], options: Options, column: str) -> tuple[Target, list[object], str]:
     """Return the kind of the labels, one label per row (None for an empty cell), and a note on how they were read.
 
     Options: `target=class|several|number` states what they are if they look otherwise; `pick=NAME` makes two classes,
@@ -41,7 +41,7 @@ def read_labels(values: Sequence[object], options: Options, column: str) -> tupl
     return target, labels, note
 
 
-def _read_filled(texts: list[str], options: Options, column: str) -> tuple[Target, Sequence[Any], str]:
+def _read_filled(texts: list[str], options: Options, column: str) -> tuple[Target, Sequence[object], str]:
     pick, bins = options.text("pick"), options.integer("bins", at_least=2)
     chosen = options.choice("target", ("", CLASS, SEVERAL, NUMBER))
     if pick is not None:
@@ -70,7 +70,7 @@ def _are_numbers(numbers: Sequence[float | None], texts: Sequence[str]) -> bool:
     return fractions and len(set(texts)) > len(texts) // 4
 
 
-def one_hot_labels(columns: Mapping[str, Sequence[object]], leave_out: str) -> tuple[Target, list[Any]] | None:
+def one_hot_labels(columns: Mapping[str, Sequence[object]], leave_out: str) -> tuple[Target, list[object]] | None:
     """Return labels of columns of 0 and 1: classes if every row has exactly one; None if there are no such columns."""
     names = [name for name in columns if name != leave_out]
     if len(names) < 2 or not all(as_number(str(value)) in (0, 1) for name in names for value in columns[name]):

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -251,7 +251,7 @@ class Dataset:
         more = [self.target, targets] if targets else []
         return digest([splits, list(self.class_names), list(self.wnids), self.side_information(), *more], length=12)
 
-    def side_information(self) -> Any:
+    def side_information(self) -> object:
         """Return data beside images and classes, as JSON values."""
         return None
 

@@ -37,7 +37,7 @@ class Items(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, i: int, /) -> Any: ...
+    def __getitem__(self, i: int, /) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class LazyImages:
     def __len__(self) -> int:
         return self.count
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int) -> object:
         return self.read(i)
 
 
@@ -159,7 +159,7 @@ class _Reader:
         value = self._cached.pop(i, None)
         return to_image(self._value(i) if value is None else value)
 
-    def _value(self, i: int) -> Any:
+    def _value(self, i: int) -> object:
         if not self._locked:
             return self._items[i]
         with self._lock:

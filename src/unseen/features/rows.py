@@ -85,7 +85,7 @@ class FeatureRows:
     def __repr__(self) -> str:
         return f"FeatureRows(shape={self.shape}, dtype={self.dtype}, parts={len(self._parts)})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return FeatureRows, (self._parts, self.shape[1], self.dtype, self._selection)
 
     @property

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -170,7 +169,7 @@ def finetune(
     )
 
 
-def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
+def _numbers_of(options: FinetuneOptions) -> dict[str, object]:
     """Return the options that change a training, without decoding, checkpoints and the view of test images."""
     neutral = ("checkpoint_every", "eval_view", "workers", "cache_bytes")
     return {name: value for name, value in dataclasses.asdict(options).items() if name not in neutral}

@@ -271,7 +271,7 @@ class Trainer:
         for module in self.frozen:
             module.eval()
 
-    def _state(self, done: int) -> dict[str, Any]:
+    def _state(self, done: int) -> dict[str, object]:
         return {
             "step": done,
             **{name: getattr(self, name).state_dict() for name in _STATEFUL},
@@ -324,7 +324,7 @@ def _freeze(module: nn.Module, names: Sequence[str]) -> list[nn.Module]:
     return frozen
 
 
-def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManager[Any]], bool]:
+def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManager[object]], bool]:
     """Return autocast for the device and whether its gradients need scaling: half precision on CUDA only."""
     if device.type != "cuda":
         return nullcontext, False

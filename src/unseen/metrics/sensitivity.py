@@ -88,5 +88,5 @@ def _binned(pairs: Sequence[tuple[float, float]]) -> dict[str, tuple[float, ...]
     }
 
 
-def _distinct(values: Sequence[object]) -> tuple[Any, ...]:
+def _distinct(values: Sequence[object]) -> tuple[object, ...]:
     return tuple(sorted(set(values), key=lambda v: (isinstance(v, str), v)))

@@ -233,7 +233,7 @@ class ProbeResult:
             "best": dict(self.best),
         }
 
-    def _confusions(self) -> list[dict[str, Any]]:
+    def _confusions(self) -> list[dict[str, object]]:
         """Return the most frequent mistakes."""
         table = self.confusion
         np.fill_diagonal(table, 0)

@@ -45,7 +45,7 @@ class Rows(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
-    def __getitem__(self, rows: object, /) -> Any: ...
+    def __getitem__(self, rows: object, /) -> object: ...
 
 
 class FeatureSet:
@@ -262,7 +262,7 @@ def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: 
             left, left_places = mixed[turns[whole:]], places[turns[whole:]]
 
 
-def join_rows(train: tuple[Any, AnyArray], validation: tuple[Any, AnyArray] | None) -> tuple[Any, AnyArray]:
+def join_rows(train: tuple[Any, AnyArray], validation: tuple[Any, AnyArray] | None) -> tuple[object, AnyArray]:
     """Return features and targets of the training rows, followed by those of a validation split if there is one."""
     if validation is None:
         return train

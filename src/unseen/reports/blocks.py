@@ -89,7 +89,7 @@ class Figure:
             object.__setattr__(self, "spec", without_legends(spec) if self.spec.shows_models else spec)
 
     @property
-    def vega(self) -> Mapping[str, Any]:
+    def vega(self) -> Mapping[str, object]:
         """Return the Vega-Lite specification."""
         assert isinstance(self.spec, Mapping)
         return self.spec

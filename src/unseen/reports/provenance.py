@@ -300,7 +300,7 @@ def citations(material: Material, result: Result) -> list[str]:
     return list(dict.fromkeys(text for text in (*material.papers(cell), *named, own) if text))
 
 
-def _styles(results: Sequence[Result]) -> dict[str, list[list[Any]]]:
+def _styles(results: Sequence[Result]) -> dict[str, list[list[object]]]:
     """Return by benchmark its metrics, the headline metric first, each with its title and whether it is a share."""
     names: dict[str, set[str]] = {}
     for result in results:

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 
 from unseen.core.errors import MissingExtraError, UnseenError, UsageError, WorkerLostError
 from unseen.core.files import make_folder
-from unseen.run.environment import installed_versions
 from unseen.run.processes import RESUME, RETRIES, raise_lost, take_device, threads_each
+from unseen.run.record import installed_versions
 
 A = TypeVar("A")
 B = TypeVar("B")

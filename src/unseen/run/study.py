@@ -73,7 +73,7 @@ class Study:
     @property
     def protocols(self) -> tuple[Benchmark, ...]:
         """The benchmarks as objects."""
-        return tuple(self.benchmarks)  # type: ignore[arg-type]
+        return tuple(each for each in self.benchmarks if isinstance(each, Benchmark))
 
     @classmethod
     def read(cls, path: Path | str) -> Study:

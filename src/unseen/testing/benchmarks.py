@@ -172,7 +172,7 @@ def another(hint: Any, value: Any) -> Any:
     return None
 
 
-def _element(hint: object) -> Any:
+def _element(hint: object) -> object:
     """Return the type of the elements of a tuple of any length."""
     return get_args(hint)[0] if get_origin(hint) is tuple else hint
 

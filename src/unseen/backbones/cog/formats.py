@@ -148,7 +148,7 @@ _STATE_FIELDS = ("online_params", "target_params", "online_state", "target_state
 _NETWORK = re.compile(r"^.*?(?=initial_|block_group_|classifier|projector|predictor)")
 
 
-def _create_array(make: Any, arguments: Any, state: Any, *_: Any) -> Any:
+def _create_array(make: Any, arguments: Any, state: Any, *_: Any) -> object:
     """Rebuild an array as dill writes it: the call and the state of NumPy's own pickle.
 
     `make` can only be one of the restricted reader's own constructors, or an inert stand-in.
@@ -187,7 +187,7 @@ def _arrays(modules: Mapping[object, object]) -> Iterator[tuple[str, AnyArray]]:
                 yield f"{short}.{leaf}", np.array(array)
 
 
-def _mapping(value: object, names: tuple[str, ...] = ()) -> Mapping[Any, Any]:
+def _mapping(value: object, names: tuple[str, ...] = ()) -> Mapping[object, object]:
     """Return a mapping; Haiku's classes are pickled as a call with one dictionary, named tuples with their fields."""
     if isinstance(value, StandIn):
         inside = [each for each in (*value.arguments, value.state, value.entries) if isinstance(each, Mapping) and each]

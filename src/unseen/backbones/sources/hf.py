@@ -308,13 +308,15 @@ def _record(processor: Any) -> Preprocessing | None:
         return None
     if cropped and crop.get("width") != cropped:
         return None
-    return Preprocessing(
-        size=final,
-        resize=resize,
-        mode="squash" if squash else "shortest",
-        interpolation=_FILTERS.get(int(given.get("resample", 2)), "bilinear"),  # type: ignore[arg-type]
-        mean=tuple(given["image_mean"]),
-        std=tuple(given["image_std"]),
+    return Preprocessing.from_dict(
+        {
+            "size": final,
+            "resize": resize,
+            "mode": "squash" if squash else "shortest",
+            "interpolation": _FILTERS.get(int(given.get("resample", 2)), "bilinear"),
+            "mean": list(given["image_mean"]),
+            "std": list(given["image_std"]),
+        }
     )
 
 

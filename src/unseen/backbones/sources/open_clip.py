@@ -111,7 +111,7 @@ def _text_tower(model: Any, tokenizer: Any) -> TextTower:
     return embed
 
 
-def _preprocess_config(model: Any) -> Any:
+def _preprocess_config(model: Any) -> object:
     from open_clip.transform import PreprocessCfg
 
     given = getattr(model.visual, "preprocess_cfg", None) or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class CogParameters(Typed):
         return cls.read(cell.parameters)
 
 
-def cell_options(parameters: Mapping[str, object]) -> Mapping[str, Any]:
+def cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
     """Return the options that plan a cell: random levels R1, R2 and so on are counted by `controls`."""
     level = str(parameters.get("level", ""))
     random = level.startswith("R") and level[1:].isdecimal()

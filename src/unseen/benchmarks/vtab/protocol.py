@@ -132,7 +132,7 @@ class VtabBenchmark(Benchmark):
             return []
         return bench.wanted(cells[0].dataset, splits=("train", "val", "test"), view=self._view)
 
-    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> list[dict[str, Any]]:
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> list[dict[str, object]]:
         """Return the trainings that can be done now: candidates of the search first, then a final one per seed."""
         if self.adaptation == "linear":
             return []

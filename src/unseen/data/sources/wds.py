@@ -129,7 +129,7 @@ def _read(pattern: str, key: str, classes: list[str] | None) -> LabelledImages:
         class_names=classes,
         names=[f"{sample.shard.path.name}/{sample.name}" for sample in samples],
         title=title,
-        keys=lambda i: bytes_key(images[i]),
+        keys=lambda i: bytes_key(images.read(i)),
         id=str(Name("wds", pattern)),
     )
 

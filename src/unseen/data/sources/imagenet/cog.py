@@ -92,7 +92,7 @@ def read_image_lists(path: str | PathLike[str], concepts: Iterable[str]) -> List
     return pick_image_lists(path, read_split_file(path), concepts)
 
 
-def read_split_file(path: str | PathLike[str]) -> Mapping[str, Any]:
+def read_split_file(path: str | PathLike[str]) -> Mapping[str, object]:
     """Read a file of image lists for `pick_image_lists`; the authors' file takes a while."""
     content = _read(Path(path), "image lists")
     if not isinstance(content, Mapping):

@@ -244,7 +244,7 @@ def _read_cifar100(place: Path) -> Splits:
         yield split, found, None
 
 
-def _read_cifar(place: Path, split: str) -> dict[str, Any]:
+def _read_cifar(place: Path, split: str) -> dict[str, object]:
     binary = place / f"{split}.bin"
     if (place / f"{split}.mat").exists():
         return dict(read_matlab(place / f"{split}.mat", ("data", "fine_labels")))
