@@ -150,6 +150,11 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "micro_batch": (4, {"adaptation": "finetune"}),
         "feeders": (2, {"adaptation": "finetune"}),
         "cache_bytes": (0, {"adaptation": "finetune"}),
+        "adaptation_size": (4, {"adaptation": "lora"}),
+        "epochs": (7, {"adaptation": "finetune", "sweep": "peft-1k"}),
+        "adamw_rates": ((0.5,), {"adaptation": "finetune", "sweep": "peft-1k"}),
+        "weight_decays": ((0.5,), {"adaptation": "finetune", "sweep": "peft-1k"}),
+        "selection_seeds": (3, {"adaptation": "finetune"}),
         "only": (("folder:/elsewhere",), {}),
     },
     "rank": {
