@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,11 +72,16 @@ def check_timm(name: str) -> None:
 
 def architectures() -> list[str]:
     """Return timm's architectures: from timm if it is imported, else from its source files."""
-    package = None if "timm" in sys.modules else importlib.util.find_spec("timm")
+    known = [] if "timm" in sys.modules else _registered()  # the caller may have registered more
+    return known or list(_timm().list_models())
+
+
+@cache
+def _registered() -> list[str]:
+    package = importlib.util.find_spec("timm")
     folders = package.submodule_search_locations or [] if package else []
-    files = [path for folder in folders for path in sorted(Path(folder, "models").glob("*.py"))]
-    found = {name.decode() for path in files for name in _REGISTERED.findall(path.read_bytes())}
-    return sorted(found) or list(_timm().list_models())  # the caller may have registered more
+    files = [path for folder in folders for path in Path(folder, "models").glob("*.py")]
+    return sorted({name.decode() for path in files for name in _REGISTERED.findall(path.read_bytes())})
 
 
 def _weights_name(model: nn.Module) -> str:
