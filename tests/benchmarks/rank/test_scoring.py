@@ -229,7 +229,7 @@ def test_calibration_at_reduced_size(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         for kind in ("exact", "random"):
             own = rank_calibration.Condition("simulated", 40, 3, kind)
             found = rank_calibration.summary([rank_calibration.one(own, tmp_path, seed) for seed in range(24)])
-            # Isotropic clouds gain more from further images than real features do: the correction is a part of the bias.
+            # Isotropic clouds gain more from further images than real features do: a part of the bias remains.
             assert abs(found["bias"]) < max(3, 0.6 * abs(found["before"])) and found["covered"] >= 70, found
     finally:
         torch.set_num_threads(threads)
