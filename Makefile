@@ -31,9 +31,10 @@ setup: $(FULL) ## Create .venv and install everything
 demo: $(LEAN) ## Run all four benchmarks on bundled models and images, and print the path of the report
 	$(BIN)/unseen demo
 
-# One thread per test process: two processes with two threads each compete for two cores.
+# One thread per test process: two processes with two threads each compete for two cores. Compiled modules are kept even
+# where PYTHONDONTWRITEBYTECODE is set, because the tests start hundreds of interpreters.
 test: $(FULL) ## Run the whole test suite
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(FULL) ## Run the fast tests
 	$(BIN)/python -m pytest -m 'not slow'

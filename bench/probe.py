@@ -3,6 +3,7 @@
     OMP_NUM_THREADS=1 python bench/probe.py                    a drawn set, groceries and emoji: an hour on one core
     OMP_NUM_THREADS=1 python bench/probe.py --trials 3         the same with a shorter search, seconds scaled up to it
     OMP_NUM_THREADS=1 python bench/probe.py --quick            a small drawn set, two seeds: a minute or two
+    OMP_NUM_THREADS=1 python bench/probe.py --fits             beside LogisticRegressionCV, and five seeds beside one
     python bench/probe.py --data folder:PATH                   any dataset, by name
     python bench/probe.py --kept --docs docs/evidence/probes.md         write the tables of the last run that wrote any
 
@@ -28,7 +29,7 @@ import numpy.typing as npt
 import optuna
 import torch
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from torch import Tensor, nn
 
 from probe_sets import Figures, joined, keep_options, kept_figures, write_docs
@@ -217,6 +218,48 @@ def time_ours(solver: str, data: Features, seeds: tuple[int, ...], protocol: Pro
     return Timing(solver, (time.process_time() - began) / len(seeds), [100 * record.top1 for record in found])
 
 
+def few_shot(classes: int = 200, shots: int = 5, dimensions: int = 768, *, seed: int = 0) -> Features:
+    """Five rectified rows per class around a random mean, and ten to test."""
+    generator = np.random.default_rng(seed)
+    means = 0.24 * generator.standard_normal((classes, dimensions))
+
+    def sample(count: int) -> tuple[FloatArray, IntArray]:
+        labels = np.repeat(np.arange(classes), count)
+        rows = means[labels] + generator.standard_normal((len(labels), dimensions))
+        return np.maximum(rows, 0.0).astype(np.float32), labels
+
+    return Features(f"few-shot {classes} x {shots} x {dimensions}", *sample(shots), *sample(10))
+
+
+def compare_fits(data: Features, *, whole_search: bool = True) -> bool:
+    """Compare one seed of `logistic` with scikit-learn and five seeds with one; return whether the targets hold.
+
+    Args:
+        whole_search: compare with LogisticRegressionCV (10 penalties, 5 folds); else with one LogisticRegression.
+    """
+    one, five = (time_ours("logistic", data, SEEDS[:count], Protocol()) for count in (1, 5))
+    train, test = unit(data.train).numpy(), unit(data.test).numpy()
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if whole_search:
+            model = LogisticRegressionCV(Cs=10, cv=5, tol=1e-4, max_iter=400).fit(train, data.train_labels)
+        else:
+            model = LogisticRegression(C=100, tol=1e-4, max_iter=400).fit(train, data.train_labels)
+    taken = time.process_time() - began
+    accuracy = 100.0 * float(np.mean(model.predict(test) == data.test_labels))
+    speed, seeds = taken / one.seconds, 5 * five.seconds / one.seconds
+    name, wanted = ("LogisticRegressionCV", 8.0) if whole_search else ("one LogisticRegression", 0.0)
+    print(
+        f"{data.name}: logistic {one.seconds:.2f} CPU s, {one.accuracies[0]:.1f} %; {name} {taken:.2f} CPU s,", end=" "
+    )
+    print(
+        f"{accuracy:.1f} %: {speed:.1f}x (at least {wanted:g}x); five seeds {seeds:.1f}x one seed (at most 2x)",
+        flush=True,
+    )
+    return speed >= wanted and seeds <= 2 and one.accuracies[0] >= accuracy
+
+
 def peak_gemm() -> float:
     """The best of several large float32 matrix products, in GFLOP/s."""
     left, right = torch.randn(2048, 2048), torch.randn(2048, 2048)
@@ -313,10 +356,19 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=TRAININGS - 1, help="of the search; seconds are scaled to 30")
     parser.add_argument("--home", type=Path, default=None, help="where features are kept")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many of the published seeds")
+    parser.add_argument("--fits", action="store_true", help="compare single fits with LogisticRegressionCV instead")
     keep_options(parser, __file__)
     parser.add_argument("--skip", nargs="*", default=[], help="contenders to leave out")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.fits:
+        bench = Workbench(home(options.home))
+        real = [stored(options.models[0], name, bench) for name in options.data or DATASETS[:1]]
+        held = [
+            *map(compare_fits, (*real, few_shot())),
+            compare_fits(synthetic(20_000, 1024, 100, 5000), whole_search=False),
+        ]
+        raise SystemExit(0 if all(held) else 1)
     figures = kept_figures(options, lambda: measure(options))
     found = {name: {one: Timing(**known) for one, known in own.items()} for name, own in figures.items()}
     if options.docs:

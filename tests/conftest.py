@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -13,13 +16,80 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unseen.engines import Engine, make_engine
+
+#: Seconds of each file that takes more than a few; `pytest --record-seconds` writes it.
+SECONDS = Path(__file__).parent / "seconds.json"
+
 #: timm's own test network: 0.4 M parameters, random weights drawn from seed 0.
 SMALL_MODEL = "random:test_efficientnet?size=64"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-seconds", action="store_true", help=f"write the seconds of slow files to {SECONDS.name}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the longest files, the same number of seconds in each worker: `worksteal` balances the short tests.
+
+    `worksteal` cuts the list into one piece of equal length per worker. Files stay whole to set up their fixtures once.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
+    if workers > 1:
+        items[:] = deal(items, json.loads(SECONDS.read_text()), workers)
+
+
+def deal(items: list[pytest.Item], seconds: dict[str, float], workers: int) -> list[pytest.Item]:
+    files = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        files[item.nodeid.partition("::")[0]].append(item)
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    load = [0.0] * workers
+    for name in sorted(files, key=lambda name: -seconds.get(name, 0.0)):
+        if name in seconds:
+            least = load.index(min(load))
+            shares[least] += files[name]
+            load[least] += seconds[name]
+    short = [item for name, group in files.items() if name not in seconds for item in group]
+    dealt, left = list[pytest.Item](), len(items)
+    for number, share in enumerate(shares):
+        size = left // (workers - number)  # as many as `worksteal` sends to this worker
+        missing = max(size - len(share), 0) if number < workers - 1 else len(short)
+        dealt += share + short[:missing]
+        del short[:missing]
+        left = len(items) - len(dealt)
+    return dealt
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("--record-seconds"):
+        seconds = defaultdict[str, float](float)
+        for reports in terminalreporter.stats.values():
+            for report in reports:
+                if isinstance(report, pytest.TestReport):
+                    seconds[report.nodeid.partition("::")[0]] += report.duration
+        slow = {name: round(took) for name, took in sorted(seconds.items()) if took > 3}
+        SECONDS.write_text(json.dumps(slow, indent=1) + "\n")
 
 
 @pytest.fixture(scope="session")
 def small_model() -> str:
     return SMALL_MODEL
+
+
+@pytest.fixture(scope="session")
+def shared_engine() -> Iterator[Callable[[str, int], Engine]]:
+    """`shared_engine(kind, workers)` is one engine for all tests: each process of an engine imports torch and timm."""
+    made: dict[tuple[str, int], Engine] = {}
+    with ExitStack() as stack:
+
+        def get(kind: str, workers: int) -> Engine:
+            if (kind, workers) not in made:
+                made[kind, workers] = stack.enter_context(make_engine(kind, workers=workers))
+            return made[kind, workers]
+
+        yield get
 
 
 @pytest.fixture(scope="session")

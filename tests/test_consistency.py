@@ -23,7 +23,7 @@ import pytest
 from unseen.benchmarks import BENCHMARKS
 from unseen.benchmarks.rank.scoring import EXPECTED, written_hits
 from unseen.cli import main
-from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
+from unseen.cli.papers import display_names
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.results import FILE_NAME, ResultsDatabase, info
@@ -152,7 +152,7 @@ def results(home: Path) -> list[Result]:
 
 @pytest.fixture
 def tables(results: list[Result]) -> list[Table]:
-    return result_tables(results, display_names(results, model_cards_of(results), dataset_cards_of(results)))
+    return result_tables(results, display_names(results))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tools.audit import flaws
@@ -57,3 +58,14 @@ def test_generated_indexes_are_current() -> None:
         shown, made = (text.partition(BEGIN)[2] for text in (path.read_text(encoding="utf-8"), render(path)))
         names = [[line.split("|")[1] for line in text.splitlines() if line.startswith("|")] for text in (shown, made)]
         assert names[0] == names[1], f"{path.name} is outdated: run python -m tools.indexes"
+
+
+def test_long_files_are_dealt_evenly_to_the_workers(request: pytest.FixtureRequest) -> None:
+    """Each worker starts with its long files, and gets as many tests as `--dist worksteal` sends to it."""
+    conftest = request.config.pluginmanager.get_plugin(str(Path(__file__).parent / "conftest.py"))
+    tests = {"a.py": 8, "b.py": 4, "c.py": 1, "d.py": 5}
+    names = [f"{name}::{number}" for name, count in tests.items() for number in range(count)]
+    items = [SimpleNamespace(nodeid=name) for name in names]
+    dealt = [item.nodeid for item in conftest.deal(items, {"b.py": 60.0, "c.py": 70.0, "d.py": 20.0}, 2)]
+    assert sorted(dealt) == sorted(names)
+    assert [dealt[0], dealt[9], dealt[13]] == ["c.py::0", "b.py::0", "d.py::0"]

@@ -5,8 +5,8 @@
         packaged:efficientnet-lite2 random:tf_efficientnet_lite0 --home HOME
     python tools/embedded_tables.py HOME
 
-Without HOME the tables are made from the file again; `tests/test_docs_embedded.py` holds the pages to the file, and
-some rows of the file to the data.
+A benchmark without results in HOME keeps its numbers. Without HOME the tables are made from the file again;
+`tests/test_docs_embedded.py` compares the pages with the file, and some rows of the file with the data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ METRICS = ("zsl", "ts", "tr", "H")
 
 
 def collect(home: Path) -> dict[str, Any]:
-    """Zero-shot metrics by method with ZSL by fold, and medians over seeds by model and task, in percent."""
+    """Return zero-shot metrics by method with ZSL by fold, and medians over seeds by model and task, in percent."""
     from unseen.benchmarks.vtab.published_tables import task_info
     from unseen.results import FILE_NAME, ResultsDatabase
 
@@ -43,7 +43,7 @@ def collect(home: Path) -> dict[str, Any]:
         own = runs.setdefault(result.cell.model, {})
         own.setdefault(task_info(result.cell.dataset).title, []).append(100 * result.metrics["top1"])
     medians = {m: {t: round(statistics.median(v), 3) for t, v in own.items()} for m, own in runs.items()}
-    return {"zsl": methods, "vtab": medians}
+    return {name: found for name, found in (("zsl", methods), ("vtab", medians)) if found}
 
 
 def zsl_table(numbers: dict[str, Any]) -> str:
@@ -81,7 +81,8 @@ def pages(numbers: dict[str, Any]) -> dict[Path, str]:
 
 def main() -> int:
     if len(sys.argv) > 1:
-        NUMBERS.write_text(json.dumps(collect(Path(sys.argv[1])), indent=1) + "\n", encoding="utf-8")
+        numbers = json.loads(NUMBERS.read_text(encoding="utf-8")) | collect(Path(sys.argv[1]))
+        NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     for path, page in pages(json.loads(NUMBERS.read_text(encoding="utf-8"))).items():
         path.write_text(page, encoding="utf-8")
     return 0

@@ -51,15 +51,15 @@ def append_some(home: Path, slot: int, first: int, count: int, acknowledge: int)
 class _Slot:
     """One process after another, until all appends of the slot are acknowledged."""
 
-    def __init__(self, home: Path, number: int, appends: int, choices: random.Random) -> None:
-        self.home, self.number, self.appends, self.choices = home, number, appends, choices
+    def __init__(self, home: Path, number: int, appends: int, choices: random.Random, burst: int) -> None:
+        self.home, self.number, self.appends, self.choices, self.burst = home, number, appends, choices, burst
         self.acknowledged: set[int] = set()
         self.next, self.pid, self.pipe, self.killed = 0, 0, -1, 0
 
     def start(self) -> None:
         reading, writing = os.pipe()
-        count = min(self.choices.randint(1, 40), self.appends - len(self.acknowledged))
-        delay = self.choices.uniform(0, 0.02)
+        count = min(self.choices.randint(1, self.burst), self.appends - len(self.acknowledged))
+        delay = self.choices.uniform(0, self.burst / 2000)
         self.pid = os.fork()
         if self.pid == 0:
             code = 1
@@ -75,16 +75,19 @@ class _Slot:
                 os._exit(code)
         os.close(writing)
         self.pipe, self.next = reading, self.next + count
-        self.kill_at = time.monotonic() + self.choices.uniform(0.0, 0.3) if self.choices.random() < 0.4 else None
+        kill = self.choices.random() < 0.4
+        self.kill_at = time.monotonic() + self.choices.uniform(0, self.burst * 0.0075) if kill else None
 
-    def step(self) -> str:
-        """Read acknowledgements; kill the process if its time has come; return why it ended, or ""."""
+    def fileno(self) -> int:
+        return self.pipe
+
+    def kill_if_due(self) -> None:
         if self.kill_at is not None and time.monotonic() > self.kill_at:
             os.kill(self.pid, signal.SIGKILL)
             self.kill_at, self.killed = None, self.killed + 1
-        ready, _, _ = select.select([self.pipe], [], [], 0)
-        if not ready:
-            return ""
+
+    def step(self) -> str:
+        """Read acknowledgements, and return why the process ended or ""."""
         data = os.read(self.pipe, 4096)
         self.acknowledged.update(number for (number,) in _NUMBER.iter_unpack(data))
         if data:
@@ -94,26 +97,29 @@ class _Slot:
         return "ended" if status in (0, -signal.SIGKILL) else f"exit code {status}"
 
 
-def run_round(home: Path, slots: int, appends: int, seed: int) -> tuple[list[str], int, int]:
-    """Run one round.
+def run_round(home: Path, slots: int, appends: int, seed: int, burst: int = 40) -> tuple[list[str], int, int]:
+    """Run one round in which each process appends at most `burst` results.
 
     Returns:
         Problems, the number of acknowledged results, and the number of processes that were killed.
     """
     choices = random.Random(seed)
-    running = [_Slot(home, number, appends, random.Random(choices.random())) for number in range(slots)]
+    running = [_Slot(home, number, appends, random.Random(choices.random()), burst) for number in range(slots)]
     everyone, problems = list(running), list[str]()
     for slot in running:
         slot.start()
     while running:
-        for slot in list(running):
+        due = min((slot.kill_at for slot in running if slot.kill_at is not None), default=None)
+        ready, _, _ = select.select(running, [], [], None if due is None else max(0.0, due - time.monotonic()))
+        for slot in running:
+            slot.kill_if_due()
+        for slot in ready:
             if ended := slot.step():
                 problems += [f"slot {slot.number}: {ended}"] if ended != "ended" else []
                 if ended != "ended" or len(slot.acknowledged) >= appends:
                     running.remove(slot)
                 else:
                     slot.start()
-        time.sleep(0.001)
     wanted = {(slot.number, number) for slot in everyone for number in slot.acknowledged}
     return [*problems, *check(home, wanted)], len(wanted), sum(slot.killed for slot in everyone)
 
@@ -147,13 +153,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--appends", type=int, default=200)
+    parser.add_argument("--burst", type=int, default=40, help="most appends of one process")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     failed = 0
     for number in range(options.rounds):
         home = Path(tempfile.mkdtemp())
         began = time.monotonic()
-        problems, count, killed = run_round(home, options.slots, options.appends, options.seed + number)
+        seed = options.seed + number
+        problems, count, killed = run_round(home, options.slots, options.appends, seed, options.burst)
         print(
             f"round {number + 1}: {count} acknowledged, {killed} killed, {time.monotonic() - began:.1f} s:",
             "; ".join(problems) or "ok",

@@ -64,13 +64,13 @@ def collect(homes: Sequence[Path]) -> dict[str, Any]:
 
 def complete(numbers: dict[str, Any]) -> None:
     """Add intervals of areas without one, if the fit gives the same accuracy as the stored one."""
-    from unseen.benchmarks.workbench import Workbench
-    from unseen.benchmarks.zsl.protocol import ZslBenchmark, given_model
+    from unseen.benchmarks.workbench import Workbench, given_models
+    from unseen.benchmarks.zsl.protocol import ZslBenchmark
     from unseen.zeroshot.protocol import evaluate_method
 
     lacking = [(name, row) for name, row in numbers["PS"].items() if "AUSUC" in row and "AUSUC_half" not in row]
     with tempfile.TemporaryDirectory() as home:
-        problem, _ = ZslBenchmark().problem(Workbench(Path(home)), given_model(DATA), DATA)
+        problem, _ = ZslBenchmark().problem(Workbench(Path(home)), given_models(DATA)[0], DATA)
     for name, row in lacking:
         found = evaluate_method(name, problem, grid=[row["best"]])
         area = found.intervals["AUSUC"]

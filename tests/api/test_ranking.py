@@ -17,7 +17,7 @@ from unseen.api.ranking import Ranking
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
 from unseen.core.errors import CheckpointError, DataError, UsageError
 from unseen.data import load_dataset
-from unseen.engines import make_engine
+from unseen.engines import Engine
 from unseen.features import NoProgress
 from unseen.results import ResultsDatabase
 from unseen.study import Study, run_study
@@ -235,15 +235,17 @@ def test_a_kill_loses_one_cell(images: Path, home: Path, small_model: str, calls
 
 
 @pytest.mark.slow
-def test_engines_give_the_same_answer(images: Path, tmp_path: Path, small_model: str) -> None:
+def test_engines_give_the_same_answer(
+    images: Path, tmp_path: Path, small_model: str, shared_engine: Callable[[str, int], Engine]
+) -> None:
     """Here, in two processes and on a Dask cluster: the same numbers to the last bit."""
     options = {"scores": ("nleep", "logme", "leep", "mi-0.01"), "layers": ("pooled", "conv_stem"), "resamples": 4}
     answers = []
     for number, (kind, workers) in enumerate((("local", 1), ("local", 2), ("dask", 2))):
-        with make_engine(kind, workers=workers) as engine:
-            found = rank_checkpoints(
-                f"folder:{images}", [small_model, SECOND], home=tmp_path / str(number), engine=engine, **options
-            )
+        engine = shared_engine(kind, workers)
+        found = rank_checkpoints(
+            f"folder:{images}", [small_model, SECOND], home=tmp_path / str(number), engine=engine, **options
+        )
         assert [c.label for c in found.failed] == [f"{SECOND} at conv_stem"]
         answers.append(str(numbers(found)))  # as text: NaN is not equal to itself
     assert answers[0] == answers[1] == answers[2]

@@ -8,8 +8,8 @@ import pytest
 import typer
 
 from unseen.cli import main
-from unseen.cli.application import COMMANDS, EXAMPLES, load_command
-from unseen.cli.parser import spread_lists
+from unseen.cli.application import COMMANDS, load_command
+from unseen.cli.parser import examples, spread_lists
 
 
 def command_names() -> list[str]:
@@ -22,13 +22,14 @@ def command_names() -> list[str]:
 
 
 NAMES = [*command_names(), "results"]
+EXAMPLES = examples()
 
 
 def test_every_command_has_two_examples_and_every_example_has_a_command() -> None:
     assert set(EXAMPLES) == set(NAMES)
-    for name, examples in EXAMPLES.items():
-        assert len(set(examples)) == 2
-        assert all(line.startswith(f"unseen {name}") for line in examples)
+    for name, lines in EXAMPLES.items():
+        assert len(set(lines)) == 2
+        assert all(line.startswith(f"unseen {name}") for line in lines)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -38,7 +39,7 @@ def test_help_ends_with_the_examples_and_fits_sixty_lines(
     monkeypatch.setenv("COLUMNS", "100")
     assert main([*name.split(), "--help"]) == 0
     lines = capsys.readouterr().out.rstrip().splitlines()
-    assert [line.strip() for line in lines[-2:]] == list(EXAMPLES[name])
+    assert [line.strip() for line in lines[-2:]] == EXAMPLES[name]
     assert len(lines) <= 60, f"{name}: {len(lines)} lines; mark rare options with option(..., rare=True)"
 
 

@@ -242,10 +242,11 @@ def test_an_ended_run_says_how_to_go_on(
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_signal_ends_a_run_and_its_workers(
-    number: signal.Signals, code: int, workers: str, tmp_path: Path, make_folder: Callable[..., Path]
+    number: signal.Signals, code: int, workers: str, tmp_path: Path, make_folder: Callable[..., Path], small_model: str
 ) -> None:
-    images = make_folder(tmp_path / "images", classes=3, per_class=300)
-    command = [sys.executable, "-m", "unseen", "probe", str(images), "--models", "random:resnet50", "--part-size", "8"]
+    """A small network and one file per image: most of the images remain when the first is stored."""
+    images = make_folder(tmp_path / "images", classes=3, per_class=100)
+    command = [sys.executable, "-m", "unseen", "probe", str(images), "--models", small_model, "--part-size", "1"]
     command += ["--home", str(tmp_path / "home"), "--workers", workers]
     running = subprocess.Popen(
         command,
@@ -256,10 +257,10 @@ def test_a_signal_ends_a_run_and_its_workers(
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        for _ in range(600):
-            if list((tmp_path / "home").rglob("part-*")):
+        for _ in range(6000):
+            if list((tmp_path / "home").rglob("part-*")) or running.poll() is not None:
                 break
-            time.sleep(0.1)
+            time.sleep(0.01)
         running.send_signal(number)
         _, err = running.communicate(timeout=60)
     finally:

@@ -232,7 +232,7 @@ def test_a_quick_precision_is_that_of_the_rounds_before_the_last(
         "unseen.features.extraction.run_batches",
         "unseen.benchmarks.rank.protocol.score_result",
         "unseen.api.ranking.answer",
-        "unseen.api.ranking.make_study_report",
+        "unseen.api.ranking.write_study_report",
     ],
 )
 def test_ctrl_c_at_any_moment_keeps_what_is_done(

@@ -113,6 +113,19 @@ def test_compare_refuses_in_one_line(home: Path, capsys: pytest.CaptureFixture[s
         assert message in capsys.readouterr().err
 
 
+def test_models_are_chosen_by_parts_of_their_ids(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "packaged*lite0", "lite1", "--home", str(home)]) == 0
+    capsys.readouterr()
+    found = []
+    for chosen in (["--models", "packaged*0"], []):
+        assert main(["report", *chosen, "--home", str(home), "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["results"])
+    assert 0 < found[0] < found[1]
+    assert main(["report", "--models", "resnet", "--home", str(home)]) == 2
+    assert "unknown model 'resnet'" in capsys.readouterr().err
+    assert main(["results", "--models", "lite1", "--home", str(home)]) == 2, "tables and deletions need whole ids"
+
+
 def test_compare_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", A, B, "--home", str(home), "--json"]) == 0
     out, err = capsys.readouterr()

@@ -191,7 +191,7 @@ def test_own_results_are_drawn_analysed_and_written_to_a_page(
         "for these 3 models: Kendall's tau with the mean, over 100 samples",
         "Human raters",
         "Tan & Le, 2019",
-        "Balduzzi",
+        "balduzzi",
     ):
         assert part in shown
     page = tmp_path / "all.html"

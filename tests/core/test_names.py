@@ -93,6 +93,8 @@ def test_paths_are_made_absolute_where_they_are_paths(tmp_path: Path) -> None:
         ("packged:grocery", "packged:grocery"),
         ("word", "word"),
         ("known", "known"),
+        ("C:\\data\\photos", "folder:C:\\data\\photos"),
+        ("D:/photos?seed=3", "folder:D:/photos?seed=3"),
     ],
 )
 def test_plain_paths(text: str, expected: str, tmp_path: Path) -> None:

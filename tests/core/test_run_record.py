@@ -14,9 +14,9 @@ from unseen.core.run_record import (
     RunRecord,
     SearchRecord,
     SplitCounts,
+    search_record,
     split_record,
 )
-from unseen.core.search_record import search_record
 
 BAD = Dropped("image", "a/bad.png", "not an image", "train")
 TEACHER = LoadedModel("a.pth", "teacher", ("student",), "resnet50", inferred=True, missing=("fc.weight",))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks.vtab.search import select
-from unseen.core.run_record import Dropped
-from unseen.core.search_record import search_record
+from unseen.core.run_record import Dropped, search_record
 from unseen.probes import evaluate_probe
 from unseen.probes.lightweight import LinearSetting, sweep_linear
 from unseen.zeroshot.method import ZeroShotMethod

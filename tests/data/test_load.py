@@ -100,6 +100,12 @@ def test_selection_works_for_every_source_and_stays_in_the_id() -> None:
         load_dataset("mine?per_class=0")
 
 
+def test_shuffled_labels_work_for_every_source_and_share_features() -> None:
+    register_dataset("mine")(tiny)
+    dataset = load_dataset("mine?shuffle_labels=1")
+    assert (dataset.id, dataset.features_id) == ("mine?shuffle_labels=1", "mine")
+
+
 def test_a_broken_plug_in_harms_nobody() -> None:
     class Raises(DatasetSource):
         def cards(self) -> list[DatasetCard]:

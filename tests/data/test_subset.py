@@ -11,7 +11,7 @@ from PIL import Image
 from unseen.core.errors import DataError
 from unseen.core.records import DatasetCard
 from unseen.data import Dataset, Split
-from unseen.data.subset import draw_order, select, stratified_split
+from unseen.data.subset import draw_order, select, shuffle_labels, stratified_split
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=60)
 
@@ -102,3 +102,13 @@ def test_shares_that_leave_nothing_are_refused() -> None:
 def test_a_choice_of_classes_is_recorded() -> None:
     smaller = select(make_dataset([0, 1, 2, 3, 4]), classes=2)
     assert (smaller.record.classes_given, smaller.record.classes_used) == (5, 2)
+
+
+def test_shuffled_labels_are_a_permutation_that_keeps_the_images() -> None:
+    dataset = make_dataset([0] * 20 + [1] * 20 + [2] * 20)
+    shuffled, again, other = (shuffle_labels(dataset, seed).split("train") for seed in (0, 0, 1))
+    before = dataset.split("train")
+    assert sorted(shuffled.labels) == sorted(before.labels)
+    assert shuffled.labels.tolist() == again.labels.tolist() != other.labels.tolist()
+    assert 10 <= int((shuffled.labels == before.labels).sum()) <= 30, "a third agree by chance"
+    assert shuffled.names == before.names and shuffled.fingerprint == before.fingerprint

@@ -2,7 +2,7 @@
 
     python killable_extraction.py IMAGES HOME MODEL SECONDS...
 
-One interpreter imports everything and forks a child per try, so that twenty kills do not cost twenty imports of torch.
+One interpreter imports everything, loads the model and forks a child per try.
 Prints one JSON line per try: whether it ended by itself, how many images the store covered before, and where the
 extraction took up.
 """
@@ -16,11 +16,12 @@ import sys
 import time
 from pathlib import Path
 
-from unseen.backbones import load_backbone
+from unseen.backbones import Backbone, load_backbone
 from unseen.benchmarks import Workbench  # noqa: F401 - imports what a run imports
-from unseen.data import load_dataset
+from unseen.data import Dataset, load_dataset
 from unseen.features import Extraction, FeatureStore, NoProgress, extract
 from unseen.features.manifest import MANIFEST
+from unseen.features.part import find_parts
 
 PART_SIZE = 8
 
@@ -35,12 +36,12 @@ class Told(NoProgress):
         self.path.write_text(str(done))
 
 
-def run(images: str, home: Path, model: str) -> None:
+def run(backbone: Backbone, dataset: Dataset, home: Path) -> None:
     how = Extraction(part_size=PART_SIZE, batch_size=4, graphs=home.parent / "graphs", workers=2)
     store = FeatureStore(home / "features")
     extract(
-        load_backbone(model),
-        load_dataset(f"folder:{images}?test=0"),
+        backbone,
+        dataset,
         "train",
         store,
         layers=("pooled", "logits"),
@@ -50,21 +51,22 @@ def run(images: str, home: Path, model: str) -> None:
 
 
 def covered(home: Path) -> list[int]:
-    """Images in the whole parts of each entry."""
-    manifests = sorted((home / "features").glob(f"*/*/*/*/{MANIFEST}"))
-    return [sum(p["last"] - p["first"] + 1 for p in json.loads(m.read_text())["parts"]) for m in manifests]
+    """Return the number of images in the whole parts of each entry."""
+    entries = [find_parts(path.parent) for path in sorted((home / "features").glob(f"*/*/*/*/{MANIFEST}"))]
+    return [entry.covered for entry in entries if entry is not None]
 
 
 def main() -> None:
     images, home, model = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     delays = [float(text) for text in sys.argv[4:]]
     home.mkdir(parents=True, exist_ok=True)
+    backbone, dataset = load_backbone(model), load_dataset(f"folder:{images}?test=0")
     for delay in delays:
         before = covered(home)
         (home / "begun").unlink(missing_ok=True)
         child = os.fork()
         if child == 0:
-            run(images, home, model)
+            run(backbone, dataset, home)
             os._exit(0)
         ended, deadline = False, time.monotonic() + delay
         while time.monotonic() < deadline and not ended:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unseen.features import Extraction, FeatureStore, NoProgress, Skipped, extract
-from unseen.features.extraction import describe
+from unseen.features.extraction import ExtractionJob
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -32,7 +32,7 @@ def values(found: Any) -> list[float]:
 
 def kept(world: Any, store: FeatureStore, draw: Any, layer: str, rows: dict[int, float], total: int) -> None:
     """Features of a draw, as another extraction may have left them; images without a row are skipped."""
-    key = describe(world.backbone, draw, "train", store, layers=(layer,), how=HOW).keys[layer]
+    key = ExtractionJob(world.backbone, draw, "train", (layer,), HOW).describe(store).keys[layer]
     index = np.array(sorted(rows), np.int64)
     features = np.array([[rows[i]] for i in sorted(rows)], np.float32)
     skipped = [Skipped(i, f"{i}.png", "bad") for i in range(total) if i not in rows]

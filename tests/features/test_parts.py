@@ -11,7 +11,7 @@ from unseen.backbones import load_backbone
 from unseen.core.errors import StoreError
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, extract
-from unseen.features.extraction import describe, extract_parts
+from unseen.features.extraction import ExtractionJob
 
 LAYERS = ("pooled", "logits")
 
@@ -35,22 +35,15 @@ def world(images: Path, small_model: str, tmp_path: Path) -> tuple[object, ...]:
 def add(world: tuple[object, ...], store: FeatureStore, starts: list[int]) -> None:
     backbone, dataset, how, _ = world
     total = len(dataset.split("train"))
-    extract_parts(
-        backbone,
-        dataset,
-        "train",
-        layers=LAYERS,
-        how=how,
-        starts=starts,
-        part_size=4,
-        give=lambda keys, part, notes: store.add_layers(keys, part, total=total, part_size=4, provenance=notes),
+    ExtractionJob(backbone, dataset, "train", LAYERS, how).extract_parts(
+        starts, 4, lambda keys, part, notes: store.add_layers(keys, part, total=total, part_size=4, provenance=notes)
     )
 
 
 def test_parts_come_in_any_order(world: tuple[object, ...], tmp_path: Path) -> None:
     backbone, dataset, how, expected = world
     store = FeatureStore(tmp_path / "parts")
-    described = describe(backbone, dataset, "train", store, layers=LAYERS, how=how)
+    described = ExtractionJob(backbone, dataset, "train", LAYERS, how).describe(store)
     key, total = described.keys["pooled"], described.total
     size, starts = store.missing(key, total=total, part_size=4)
     assert (size, starts) == (4, list(range(0, total, 4)))
@@ -105,7 +98,7 @@ def test_a_damaged_part_is_extracted_again(world: tuple[object, ...], tmp_path: 
 def test_an_entry_that_has_all_parts_is_completed(world: tuple[object, ...], tmp_path: Path) -> None:
     backbone, dataset, how, expected = world
     store = FeatureStore(tmp_path / "parts")
-    described = describe(backbone, dataset, "train", store, layers=LAYERS, how=how)
+    described = ExtractionJob(backbone, dataset, "train", LAYERS, how).describe(store)
     add(world, store, list(range(0, described.total, 4)))
     for manifest in store.root.rglob("manifest.json"):  # as a kill before the last step would leave it
         from unseen.features.manifest import load_manifest, save_manifest
@@ -121,7 +114,7 @@ def test_an_entry_that_has_all_parts_is_completed(world: tuple[object, ...], tmp
 def test_a_part_that_is_not_missing_is_refused(world: tuple[object, ...], tmp_path: Path) -> None:
     backbone, dataset, how, _ = world
     store = FeatureStore(tmp_path / "parts")
-    key = describe(backbone, dataset, "train", store, layers=LAYERS, how=how).keys["pooled"]
+    key = ExtractionJob(backbone, dataset, "train", LAYERS, how).describe(store).keys["pooled"]
     none = np.empty(0, np.int64)
     with store.writer(key, total=10, part_size=4) as writer:
         for first in (2, -4, 12):

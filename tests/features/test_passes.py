@@ -14,7 +14,7 @@ import pytest
 
 from unseen.core.records import Preprocessing
 from unseen.features import Extraction, FeatureStore, NoProgress, extract, extraction
-from unseen.features.extraction import Described, describe, extract_parts
+from unseen.features.extraction import Described, ExtractionJob
 from unseen.features.part import PartLayers, PartRows
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
@@ -139,7 +139,7 @@ def test_who_waits_is_told_for_what(world: Any, store: FeatureStore) -> None:
             titles.append(title)
             told.set()
 
-    key = describe(world.backbone, dataset, "train", store, layers=("pooled",), how=HOW).keys["pooled"]
+    key = ExtractionJob(world.backbone, dataset, "train", ("pooled",), HOW).describe(store).keys["pooled"]
     arguments = (world.backbone, dataset, "train", store)
     thread = threading.Thread(target=extract, args=arguments, kwargs={"how": HOW, "progress": Waiting()}, daemon=True)
     with store.writer(key, total=4, part_size=4):
@@ -161,16 +161,8 @@ def test_provenance_says_how_it_was_made(world: Any, store: FeatureStore) -> Non
 def test_each_part_has_its_provenance(world: Any) -> None:
     parts: list[tuple[PartLayers, dict[str, Any]]] = []
     began = time.perf_counter()
-    extract_parts(
-        world.backbone,
-        world.dataset(range(10)),
-        "train",
-        layers=BOTH,
-        how=replace(HOW, dtype="float16"),
-        starts=[8, 0],
-        part_size=4,
-        give=lambda keys, part, notes: parts.append((part, notes)),
-    )
+    job = ExtractionJob(world.backbone, world.dataset(range(10)), "train", BOTH, replace(HOW, dtype="float16"))
+    job.extract_parts([8, 0], 4, lambda keys, part, notes: parts.append((part, notes)))
     took = time.perf_counter() - began
     logits = [part["logits"] for part, _ in parts]
     assert [rows.first for rows in logits] == [8, 0]
@@ -187,14 +179,14 @@ def test_each_part_has_its_provenance(world: Any) -> None:
 @pytest.mark.parametrize("name", ["onnx", "torch"])
 def test_what_would_be_written_is_described(world: Any, store: FeatureStore, name: str) -> None:
     world.name, dataset = name, world.dataset(range(5))
-    before: Described = describe(world.backbone, dataset, "train", store, layers=BOTH, how=HOW)
+    before: Described = ExtractionJob(world.backbone, dataset, "train", BOTH, HOW).describe(store)
     assert (before.total, before.runtime, before.title, list(before.keys)) == (5, name, "m on d train", [*BOTH])
     assert world.made == [BOTH], "a graph is exported now"
     found = extract(world.backbone, dataset, "train", store, layers=BOTH, how=HOW)
     assert {layer: one.key for layer, one in found.items()} == before.keys
     world.made.clear()
     extraction._RUNTIMES.clear()
-    assert describe(world.backbone, dataset, "train", store, layers=BOTH, how=HOW) == before
+    assert ExtractionJob(world.backbone, dataset, "train", BOTH, HOW).describe(store) == before
     assert world.made == [], "all of it is there"
 
 

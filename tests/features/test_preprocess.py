@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 
 from unseen.core.errors import UsageError
 from unseen.core.records import FeatureKey, Preprocessing
-from unseen.data.decode import resize_like_tf
+from unseen.data.decode import open_image, resize_like_tf
 from unseen.features import Extraction
 from unseen.features.batches import to_pixels
 from unseen.features.settings import tf_preprocessing
@@ -39,6 +40,32 @@ def test_the_aspect_can_be_kept_too() -> None:
     assert np.abs(to_pixels(IMAGE, shown) - exact).max() <= 0.5
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_large_jpegs_are_decoded_at_a_fraction_of_their_size(turned: bool, tmp_path: Path) -> None:
+    waves = np.sin(np.arange(640)[None, :, None] / 25) * np.cos(np.arange(480)[:, None, None] / np.array([9, 17, 31]))
+    exif = Image.Exif()
+    exif[0x0112] = 6 if turned else 1
+    Image.fromarray(np.uint8(127 + 100 * waves)).save(tmp_path / "large.jpg", exif=exif, quality=90)
+    plain, scaled = (Preprocessing(64, 73, "shortest", name) for name in ("bilinear", "scaled-bilinear"))
+    found, full = (to_pixels(open_image(tmp_path / "large.jpg"), each).astype(int) for each in (scaled, plain))
+    image = Image.open(tmp_path / "large.jpg")
+    image.draft(None, (97, 73))
+    assert image.size == (160, 120)
+    upright = image.transpose(Image.Transpose.ROTATE_270) if turned else image
+    size = (73, 97) if turned else (97, 73)
+    left, top = round((size[0] - 64) / 2), round((size[1] - 64) / 2)
+    expected = upright.resize(size, Image.Resampling.BILINEAR).crop((left, top, left + 64, top + 64))
+    np.testing.assert_array_equal(found, np.asarray(expected))
+    assert 0 < np.abs(found - full).mean() < 2
+
+
+@pytest.mark.parametrize("name", ["small.jpg", "large.png"])
+def test_scaled_decoding_changes_neither_small_images_nor_other_formats(name: str, tmp_path: Path) -> None:
+    (IMAGE if name == "small.jpg" else IMAGE.resize((640, 480))).save(tmp_path / name)
+    shown = [Preprocessing(64, 73, "shortest", each) for each in ("bicubic", "scaled-bicubic")]
+    np.testing.assert_array_equal(*(to_pixels(open_image(tmp_path / name), each) for each in shown))
+
+
 def test_the_range_is_the_models_own_unless_asked_otherwise() -> None:
     own = Preprocessing()
     assert (tf_preprocessing(own).mean, tf_preprocessing(own).std) == (own.mean, own.std)
@@ -49,7 +76,8 @@ def test_the_range_is_the_models_own_unless_asked_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interpolation", "expected"), [("bicubic", "d0e51d10bf2a03b1"), ("bilinear", None), ("tf-bilinear", None)]
+    ("interpolation", "expected"),
+    [("bicubic", "d0e51d10bf2a03b1"), ("bilinear", None), ("tf-bilinear", None), ("scaled-bicubic", None)],
 )
 def test_features_of_another_interpolation_are_other_features(interpolation: str, expected: str | None) -> None:
     key = FeatureKey("m", "w", "pooled", Preprocessing(), "fp32", "onnx", "d", "test", "f")

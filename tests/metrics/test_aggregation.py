@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import gmean, kendalltau
+from tools.balduzzi import readings
 
 from unseen.benchmarks.vtab.published_tables import (
     aggregation_taus,
-    balduzzi_readings,
     published_aggregations,
     score_table,
 )
@@ -91,7 +91,7 @@ def test_no_other_reading_of_balduzzi_gives_both_printed_values() -> None:
     close: dict[tuple[str, int], list[bool]] = {}
     for size in ("1000", "full"):
         tau, deviation = aggregation_taus(size)["balduzzi"]  # type: ignore[arg-type]
-        for name, values in balduzzi_readings(score_table("lightweight", size).scores).items():  # type: ignore[arg-type]
+        for name, values in readings(score_table("lightweight", size).scores).items():  # type: ignore[arg-type]
             for source, value in enumerate(values):
                 close.setdefault((name, source), []).append(abs(value - tau) <= 2 * deviation)
     assert [key for key, both in close.items() if all(both)] == [("one game, scores less their grand mean", 1)]

@@ -145,7 +145,6 @@ def test_sensitivities_of_few_values_of_many_and_of_words() -> None:
     assert (bool(eight.scores), bool(eight.binned)) == (True, False)
     assert (bool(nine.scores), bool(nine.binned)) == (False, True)
     assert eight.good == (5, 6, 7), "two points from the best are good still"
-    assert eight.freedom == 3 / 8
     words = sensitivities(searched(["b", 2, "a", None, 1, "b"]))["x"]
     assert (words.best, words.good, words.tried) == ("b", (1, "b"), (1, 2, "a", "b"))
     assert words.scores == {1: (0.04,), 2: (0.01,), "a": (0.02,), "b": (0.0, 0.05)}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tools.balduzzi import READINGS, SCALES, weights_of
 
 from unseen.benchmarks.vtab.published_tables import score_table
-from unseen.metrics.aggregation import READINGS, nash_weights
+from unseen.metrics.aggregation import nash_weights
 
 
 def entropy(weights: np.ndarray) -> float:
@@ -16,15 +17,13 @@ def entropy(weights: np.ndarray) -> float:
 
 @pytest.mark.parametrize("scale", ["score", "range", "standard", "log-odds"])
 def test_methods_against_tasks_is_an_equilibrium(scale: str) -> None:
-    from unseen.metrics.aggregation import _SCALES
-
     rng = np.random.default_rng(0)
     for _ in range(4):
         table = rng.uniform(5, 95, (6, 8))
-        weights = nash_weights(table, scale=scale, one_game=False)
+        weights = weights_of(table, scale=scale)
         assert weights.sum() == pytest.approx(1)
         assert weights.min() >= 0
-        payoff = _SCALES[scale](table / 100)
+        payoff = SCALES[scale](table / 100)
         value = (payoff @ weights).max()
         # No single task, nor any of many random mixtures, holds the methods to less.
         others = np.vstack([np.eye(8), rng.dirichlet(np.full(8, 0.3), 500)])
@@ -52,20 +51,20 @@ def test_one_game_is_an_equilibrium_of_all_players_and_the_most_even(size: str) 
 def test_one_game_falls_back_where_methods_alone_are_played() -> None:
     """A method above the grand mean on every task: no mixture of tasks holds it there."""
     table = np.array([[90.0, 80.0, 95.0], [20.0, 30.0, 10.0], [15.0, 35.0, 20.0]])
-    assert nash_weights(table) == pytest.approx(nash_weights(table, one_game=False), abs=1e-5)
+    assert nash_weights(table) == pytest.approx(weights_of(table), abs=1e-5)
 
 
 def test_a_copy_of_a_task_changes_nothing_but_shares_its_weight() -> None:
     table = np.random.default_rng(1).uniform(5, 95, (6, 5))
     doubled = np.column_stack([table, table[:, 0]])
-    one, two = nash_weights(table, one_game=False), nash_weights(doubled, one_game=False)
+    one, two = weights_of(table), weights_of(doubled)
     assert doubled @ two == pytest.approx(table @ one, abs=1e-3)
     assert two[0] == pytest.approx(two[5], abs=1e-3)
 
 
 def test_readings_differ() -> None:
     scores = score_table("lightweight", "1000").scores
-    found = [nash_weights(scores, scale=scale, one_game=game) for scale, game in READINGS.values()]
+    found = [weights_of(scores, scale=scale, one_game=game) for scale, game in READINGS.values()]
     assert all(np.abs(a - b).max() > 1e-6 for k, a in enumerate(found) for b in found[:k])
     assert entropy(found[0]) > entropy(found[2])  # one game spreads the weight over all tasks
 
@@ -74,12 +73,12 @@ def test_readings_differ() -> None:
 def test_what_a_task_is_measured_in_does_not_matter_where_tasks_are_scaled(scale: str, same: bool) -> None:
     table = np.random.default_rng(2).uniform(20, 60, (6, 5))
     turned = table * [1.0, 1.5, 0.5, 1.0, 1.2] + [0.0, 5.0, 10.0, 30.0, -10.0]
-    first, second = (nash_weights(each, scale=scale, one_game=False) for each in (table, turned))
+    first, second = (weights_of(each, scale=scale) for each in (table, turned))
     assert (np.abs(first - second).max() < 1e-3) == same
 
 
 def test_a_task_on_which_all_are_equal_does_no_harm() -> None:
     table = np.column_stack([np.random.default_rng(3).uniform(20, 60, (4, 3)), np.full(4, 50.0)])
     for scale in ("range", "standard"):
-        weights = nash_weights(table, scale=scale, one_game=False)
+        weights = weights_of(table, scale=scale)
         assert np.isfinite(weights).all() and weights.sum() == pytest.approx(1)

@@ -15,7 +15,6 @@ from unseen.core.errors import StoreError, UsageError
 from unseen.core.records import Result
 from unseen.reports import save_chart
 from unseen.reports.blocks import (
-    ChartBlock,
     Figure,
     Key,
     Material,
@@ -195,7 +194,7 @@ def test_a_section_is_declared_by_its_blocks() -> None:
         settings=lambda material, benchmark: [("one", 1), ("two", 2)],
         blocks=(
             TextBlock(lambda s: f"setting {s}", answer=True),
-            ChartBlock("By place", lambda s: CHARTS["dots"] if s == 2 else None),
+            lambda s: Figure("By place", CHARTS["dots"]) if s == 2 else None,
             TableBlock(lambda s: Table(f"table {s}", ["a"], [])),
         ),
         common=(TextBlock("for all"),),

@@ -14,7 +14,7 @@ import pytest
 
 import unseen
 from unseen.benchmarks import BENCHMARKS, Benchmark, make_benchmark
-from unseen.benchmarks.benchmark import benchmark_cards, command_of, find_command
+from unseen.benchmarks.benchmark import benchmark_cards, command_of
 from unseen.benchmarks.citations import bibtex, citations_of, references
 from unseen.cli import main
 from unseen.core.records import Cell, Result
@@ -192,7 +192,6 @@ def test_class_attributes_of_old_plug_ins_still_work() -> None:
     assert info.sentence == "The benchmark old was run"
     assert headline_first({"top1", "cost"}, "old") == ["cost", "top1"]
     assert not metric_style("cost", "old").higher_is_better
-    assert find_command("means") == "old"
     assert command_of(Cell("old", "m", "d")) == "unseen means d --models m"
     assert {card.id: card.paper for card in benchmark_cards()}["old"] == "vtab"
 

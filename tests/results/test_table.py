@@ -149,3 +149,19 @@ def test_the_title_states_what_columns_share() -> None:
         assert heading(grid, [column(**{name: "x"}), column(**{name: "y"})], {})[1] == ["x", "y"]
     gaps = [column(shots=1), column(metric="top5")]
     assert heading(grid, gaps, {})[1] == ["shots 1, top-1 (%)", "top-5 (%)"]
+
+
+def test_columns_are_sorted_by_numbers_or_words_and_gaps_come_last() -> None:
+    style = metric_style("top1", "probe")
+    rows = [
+        [TableCell("Lite0"), TableCell(value=0.7, metric=style), TableCell("4.65 M", 4_652_008), TableCell("ResNet")],
+        [TableCell("lite1"), TableCell("failed"), TableCell("–"), TableCell("–")],
+        [TableCell("Lite2"), TableCell(), TableCell("0", 0), TableCell()],
+    ]
+    assert [[cell.order for cell in row] for row in rows] == [
+        ["lite0", 0.7, 4_652_008, "resnet"],
+        ["lite1", "failed", None, None],
+        ["lite2", None, 0, None],
+    ]
+    assert Table("", ["model", "top-1", "parameters", "family"], rows).numeric == {1, 2}
+    assert Table("", ["model"], []).numeric == set()

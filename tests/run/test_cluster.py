@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from unseen.engines import Engine
 from unseen.results import ResultsDatabase
 
 pytest.importorskip("distributed")
@@ -148,7 +149,7 @@ def test_after_any_kill_the_results_are_those_of_a_local_run(cluster: Cluster, w
     until(lambda: len(list((world / "marks").iterdir())) > marks or running.poll() is not None)
     workers[1].kill()
     assert len(scores(home)) < len(expected), "it was at work on the cells"
-    time.sleep(1.0)
+    time.sleep(0.2)
     first.kill()
     assert running.wait(PATIENCE) == 2, cluster.said()
     assert "the Dask scheduler is gone" in cluster.said()
@@ -205,21 +206,20 @@ def test_a_cluster_with_one_worker_of_another_version(cluster: Cluster, world: P
 
 @pytest.mark.slow
 def test_without_a_shared_folder_features_are_sent_back(
-    cluster: Cluster, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_engine: Callable[[str, int], Engine]
 ) -> None:
     """Workers on this machine see every folder, so the test makes the engine assume that they do not."""
     sys.path.insert(0, str(HERE))
     sys.path.insert(0, str(HERE.parent))
     from cluster_client import study
 
-    from unseen.engines import make_engine
     from unseen.study import run_study
 
     asked = study(world)
     asked = type(asked)(asked.name, asked.models[:1], asked.datasets, asked.protocols[:1], extraction=asked.extraction)
-    with make_engine("dask", workers=2) as engine:
-        monkeypatch.setattr(type(engine), "shares", lambda _self, _home: False)
-        sent = run_study(asked, tmp_path / "sent", engine, report=False)
+    engine = shared_engine("dask", 2)
+    monkeypatch.setattr(type(engine), "shares", lambda _self, _home: False)
+    sent = run_study(asked, tmp_path / "sent", engine, report=False)
     here = run_study(asked, tmp_path / "here", report=False)
     assert not sent.failed
     assert [(r.cell.id, dict(r.metrics)) for r in sent.results] == [(r.cell.id, dict(r.metrics)) for r in here.results]

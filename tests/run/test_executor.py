@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Callable
 
 import pytest
 
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
-from unseen.engines import ENGINES, make_engine
+from unseen.engines import ENGINES, Engine, make_engine
 
 
 def double(value: int) -> int:
@@ -18,20 +19,20 @@ def double(value: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "workers"),
     [
-        ("local", {}),
-        pytest.param("local", {"workers": 2}, marks=pytest.mark.slow),
-        pytest.param("dask", {"workers": 2}, marks=pytest.mark.slow),
+        ("local", 1),
+        pytest.param("local", 2, marks=pytest.mark.slow),
+        pytest.param("dask", 2, marks=pytest.mark.slow),
     ],
 )
-def test_the_contract(name: str, options: dict[str, int]) -> None:
-    with make_engine(name, **options) as engine:
-        assert sorted(engine.map(double, list(range(6)))) == [0, 2, 4, 6, 8, 10]
-        assert list(engine.map(double, [])) == []
-        with pytest.raises(DataError, match="thirteen"):
-            list(engine.map(double, [1, 13]))
-        assert list(engine.map(double, [4])) == [8]
+def test_the_contract(name: str, workers: int, shared_engine: Callable[[str, int], Engine]) -> None:
+    engine = shared_engine(name, workers)
+    assert sorted(engine.map(double, list(range(6)))) == [0, 2, 4, 6, 8, 10]
+    assert list(engine.map(double, [])) == []
+    with pytest.raises(DataError, match="thirteen"):
+        list(engine.map(double, [1, 13]))
+    assert list(engine.map(double, [4])) == [8]
 
 
 def own_process(_item: int) -> int:
@@ -50,7 +51,8 @@ def test_local_workers_serve_all_maps_and_end_with_the_engine() -> None:
     assert set(multiprocessing.active_children()) == before
 
 
-def test_a_scheduler_that_is_not_there() -> None:
+def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unseen.run.dask._CONNECT", 0.2)
     with (
         pytest.raises(UnseenError, match="no Dask scheduler answers"),
         make_engine("dask", scheduler="tcp://127.0.0.1:1"),

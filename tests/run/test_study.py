@@ -19,7 +19,7 @@ import unseen
 from unseen.backbones import load_backbone
 from unseen.core.errors import DataError, DiskFullError, UnknownNameError, UnseenError, UnseenWarning, UsageError
 from unseen.core.records import Result
-from unseen.engines import make_engine
+from unseen.engines import Engine, make_engine
 from unseen.features import FeatureStore
 from unseen.results import ResultsDatabase
 from unseen.study import Outcome, Study, plan_study, run_study
@@ -51,6 +51,21 @@ def test_a_study_runs_and_a_second_run_does_nothing(study: Study, home: Path) ->
     again = run(study, home)
     assert again.evaluated == 0
     assert scores(again) == scores(outcome)
+
+
+def test_the_report_is_written_again_only_if_its_inputs_change(study: Study, home: Path) -> None:
+    first = run(study, home)
+    assert first.page is not None and first.answers
+    content = first.page.read_bytes()
+    first.page.write_bytes(content.replace(b"<title>", b"<title>kept "))
+    again = run(study, home)
+    assert again.answers == first.answers
+    assert b"<title>kept " in first.page.read_bytes()
+    more = run(replace(study, benchmarks={"probe": {"seeds": [1, 2, 3], "solver": "logistic"}}), home)
+    assert more.page == first.page and b"<title>kept " not in first.page.read_bytes()
+    first.page.write_bytes(b"<title>kept ")
+    run(study, home)
+    assert first.page.read_bytes() == content
 
 
 def test_only_what_is_new_is_evaluated(study: Study, home: Path) -> None:
@@ -120,14 +135,16 @@ def test_a_full_disk_ends_the_run(study: Study, home: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_engines_give_the_same_numbers(study: Study, tmp_path: Path, make_folder: Callable[..., Path]) -> None:
+def test_engines_give_the_same_numbers(
+    study: Study, tmp_path: Path, make_folder: Callable[..., Path], shared_engine: Callable[[str, int], Engine]
+) -> None:
     """In this process, in two processes, on a Dask cluster: the same cells with the same values, to the last bit."""
     other = make_folder(tmp_path / "other", classes=4, per_class=6)
     study = replace(study, datasets=(*study.datasets, f"folder:{other}"))
     here = run(study, tmp_path / "a")
     assert not here.failed
-    assert scores(run(study, tmp_path / "b", workers=2)) == scores(here)
-    assert scores(run(study, tmp_path / "c", engine="dask", workers=2)) == scores(here)
+    for kind in ("local", "dask"):
+        assert scores(run_study(study, tmp_path / kind, shared_engine(kind, 2))) == scores(here)
 
 
 def test_bad_images_are_counted_in_the_result(study: Study, home: Path, images: Path) -> None:

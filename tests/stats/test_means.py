@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 from scipy.optimize import brentq
 from scipy.stats import binom, ttest_1samp
 
 from unseen.core.errors import DataError
 from unseen.stats import accuracy_interval, mean_interval, per_class_interval
+from unseen.stats.interval import beta_cdf, t_p, t_quantile
 
 outcomes = st.lists(st.booleans(), min_size=1, max_size=60)
 levels = st.tuples(st.floats(0.5, 0.99), st.floats(0.5, 0.99)).map(sorted)
@@ -159,3 +161,18 @@ def test_wrong_levels_and_labels_are_refused() -> None:
             accuracy_interval([1, 0], level=level)
     with pytest.raises(DataError, match="one entry per image"):
         per_class_interval([1, 0], [1])
+
+
+@given(st.floats(0.1, 3000), st.floats(0.1, 3000), st.floats(0.001, 0.999))
+def test_the_beta_distribution_is_that_of_scipy(a: float, b: float, level: float) -> None:
+    x = float(special.betaincinv(a, b, level))
+    assert beta_cdf(a, b, x) == pytest.approx(special.betainc(a, b, x), rel=1e-9)
+    assert (beta_cdf(a, b, -0.1), beta_cdf(a, b, 1.1)) == (0.0, 1.0)
+
+
+@given(st.floats(1e-6, 1 - 1e-6), st.floats(0.6, 3000))
+def test_students_distribution_is_that_of_scipy(probability: float, freedom: float) -> None:
+    expected = float(special.stdtrit(freedom, probability))
+    assert t_quantile(probability, freedom) == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    p = 2 * float(special.stdtr(freedom, -abs(expected)))
+    assert t_p(expected, 1.0, freedom) == pytest.approx(p, rel=1e-9)

@@ -41,7 +41,7 @@ def test_the_file_is_what_the_data_give(tool: ModuleType, golden_data: Path, spl
     data = load_dataset(name)
     unit = {}
     for part in data.splits:
-        X = data.given_features["lampert2009_256d"](part)  # type: ignore[attr-defined]
+        X = data.given_features["lampert2009_256d"]()[data.split(part).feature_rows]  # type: ignore[attr-defined]
         unit[part] = X / np.linalg.norm(X, axis=1, keepdims=True)
     S = data.attributes  # type: ignore[attr-defined]
     fitted = load_method(method)(**row["best"]).fit(unit["trainval"], data.split("trainval").labels, S)

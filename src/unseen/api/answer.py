@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
+from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord
 from unseen.results.export import harmless, to_json
 
@@ -29,7 +30,7 @@ class Answer(ABC):
     percent: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         """Return the table in full precision, one dict per row."""
 
     @abstractmethod
@@ -93,11 +94,11 @@ class Answer(ABC):
             raise UsageError(f"{target.name} ends in {kind or 'nothing'}; .csv, .json, .html and .parquet are written.")
         return target
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> Values:
         """Return the values that JSON has beside the rows."""
         return {}
 
-    def _text(self, name: str, value: Any) -> str:
+    def _text(self, name: str, value: object) -> str:
         if value is None or value != value:
             return ""
         if isinstance(value, float):
@@ -110,7 +111,7 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _csv(rows: list[dict[str, Any]]) -> str:
+def _csv(rows: list[dict[str, object]]) -> str:
     text = io.StringIO()
     columns = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -119,7 +120,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _write_parquet(rows: list[dict[str, Any]], target: Path) -> None:
+def _write_parquet(rows: list[dict[str, object]], target: Path) -> None:
     pyarrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(pyarrow.Table.from_pylist(rows), sink)

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import make_benchmark
 from unseen.benchmarks.workbench import SplitRows
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError, UsageError
 from unseen.core.records import Result
-from unseen.core.run_record import Recorder
-from unseen.core.search_record import search_record
+from unseen.core.run_record import Recorder, search_record
 from unseen.core.typed import Details
 from unseen.data import Dataset
 from unseen.data.user_data import LabelledImages, divide
-from unseen.run.environment import capture_environment
+from unseen.run.record import capture_environment
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 FEATURES = "features"
 
 
-def is_matrix(value: Any) -> TypeIs[npt.NDArray[Any]]:
+def is_matrix(value: object) -> TypeIs[AnyArray]:
     """Return whether a value is an array or tensor of two dimensions."""
     return getattr(value, "ndim", 0) == 2 and hasattr(value, "shape") and not callable(value)
 
 
-def as_array(value: Any) -> npt.NDArray[Any]:
+def as_array(value: object) -> AnyArray:
     """Return an array, or a tensor on any device, as an array."""
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
@@ -43,7 +42,7 @@ class _ArrayBench:
     """The part of a workbench that probes use, over feature matrices."""
 
     data: Dataset
-    rows: Mapping[str, npt.NDArray[Any]]
+    rows: Mapping[str, AnyArray]
     how: None = None
     recorder: Recorder = field(default_factory=Recorder)
 
@@ -61,7 +60,7 @@ class _ArrayBench:
 
 
 def evaluate_features(
-    features: Any, labels: Any, test: Any, *, seeds: int | Sequence[int], options: Mapping[str, Any]
+    features: object, labels: object, test: object, *, seeds: int | Sequence[int], options: Mapping[str, object]
 ) -> tuple[Dataset, tuple[Result, ...]]:
     """Fit a probe on rows of features and test it; return the rows as a dataset, and one result per seed.
 
@@ -106,7 +105,7 @@ def evaluate_features(
     return dataset, tuple(results)
 
 
-def _labelled(rows: npt.NDArray[Any], labels: Any, name: str) -> LabelledImages:
+def _labelled(rows: AnyArray, labels: Any, name: str) -> LabelledImages:
     if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "fiub":
         raise DataError(f"{name} features must be numbers of the shape (n, d); found {rows.dtype} of {rows.shape}.")
     if not np.isfinite(rows).all():

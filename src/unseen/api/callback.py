@@ -22,7 +22,10 @@ import numpy as np
 from unseen.api.answer import Answer, percent
 from unseen.api.evaluation import evaluate
 from unseen.api.extraction import extract
+from unseen.api.objects import Data, Model
+from unseen.backbones.backbone import ImageTransform
 from unseen.core.errors import DataError, UnseenError, UsageError
+from unseen.core.identity import Values
 from unseen.core.records import Preprocessing
 from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, load_dataset
@@ -96,16 +99,16 @@ class ProbeCallback(Answer):
         history: one row per evaluation: epoch, top1 with its bounds, seconds, images, label-free metrics.
     """
 
-    data: Any
-    test: Any = None
+    data: Data
+    test: Data | None = None
     every: int = 1
     budget: float | None = None
-    transform: Callable[[Any], Any] | None = None
+    transform: ImageTransform | None = None
     preprocessing: Preprocessing | None = None
     log: Any = None
     label_free: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list, init=False)
+    history: list[Values] = field(default_factory=list, init=False)
 
     percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high")
 
@@ -119,7 +122,7 @@ class ProbeCallback(Answer):
         if self.budget is not None:
             self._limit = _FIRST * len(self._dataset.class_names)
 
-    def __call__(self, model: Any, epoch: int) -> dict[str, Any] | None:
+    def __call__(self, model: Model, epoch: int) -> Values | None:
         """Evaluate the model if the epoch is due; return the new row of the history, or None."""
         if (epoch + 1) % self.every:
             return None
@@ -144,25 +147,25 @@ class ProbeCallback(Answer):
         """What the latest evaluation received, used and dropped."""
         return self._record
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         return list(self.history)
 
-    def for_lightning(self) -> Any:
+    def for_lightning(self) -> object:
         """Return this callback for Lightning's `Trainer`."""
         lightning = _imported("lightning.pytorch", "pytorch_lightning")
 
-        def end(_self: Any, trainer: Any, module: Any) -> None:
+        def end(_self: object, trainer: Any, module: Model) -> None:
             row = self(module, int(trainer.current_epoch))
             if row and trainer.logger is not None:
                 trainer.logger.log_metrics({f"probe/{k}": v for k, v in row.items() if isinstance(v, float)})
 
         return type("LightningProbe", (lightning.Callback,), {"on_train_epoch_end": end})()
 
-    def for_trainer(self) -> Any:
+    def for_trainer(self) -> object:
         """Return this callback for the Hugging Face `Trainer`."""
         transformers = _imported("transformers")
 
-        def end(_self: Any, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        def end(_self: object, args: object, state: Any, control: object, model: Any = None, **_: object) -> None:
             self(model, round(state.epoch) - 1)
 
         return type("TrainerProbe", (transformers.TrainerCallback,), {"on_epoch_end": end})()
@@ -174,15 +177,15 @@ class ProbeCallback(Answer):
             return load_dataset(resolve_dataset(str(self.data), Path()))
         return as_dataset(self.data, self.test)
 
-    def _evaluate(self, model: Any) -> dict[str, Any]:
+    def _evaluate(self, model: Model) -> Values:
         began = perf_counter()
         data = self._dataset if self._limit is None else select(self._dataset, limit=self._limit)
         images = sum(len(split) for split in data.splits.values())
         deadline = _Deadline(_PLANNED * self.budget) if self.budget is not None else None
         # The weights change before the next evaluation: features are not stored, and no graph is exported.
-        how: dict[str, Any] = {"how": Extraction(runtime="torch"), "progress": deadline}
+        how: Values = {"how": Extraction(runtime="torch"), "progress": deadline}
         how |= {"transform": self.transform, "preprocessing": self.preprocessing}
-        row: dict[str, Any] = {}
+        row: Values = {}
         with tempfile.TemporaryDirectory(prefix="unseen-probe-") as home:
             try:
                 found = evaluate(model, data, home=home, **how, **self.options)
@@ -228,7 +231,7 @@ class ProbeCallback(Answer):
             mlflow.log_metrics(named, step=epoch)
 
 
-def _quality(metric: Callable[[Any], float], features: Any) -> float | None:
+def _quality(metric: Callable[[object], float], features: object) -> float | None:
     try:
         return metric(features)
     except DataError:  # too few images or directions for this one

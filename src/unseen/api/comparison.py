@@ -12,6 +12,7 @@ from unseen.api.answer import Answer, percent
 from unseen.api.evaluation import Evaluation, ProbeSettings, make_evaluation
 from unseen.api.objects import STUDY, Data, Model, NamedObjects, run, workbench
 from unseen.core.errors import UsageError
+from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord
 from unseen.features import Extraction, Progress
 from unseen.stats import Decision, Difference, decide
@@ -80,7 +81,7 @@ class Contest(Answer):
             return percent(value)
         return super()._text(name, value)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         found = []
         best = next(iter(self.evaluations))
         for label, each in self.evaluations.items():

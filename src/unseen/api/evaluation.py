@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.api.answer import Answer, percent
 from unseen.api.arrays import FEATURES, evaluate_features, is_matrix
 from unseen.api.objects import STUDY, Data, Model, NamedObjects, run, workbench
+from unseen.core.arrays import AnyArray, FloatArray
 from unseen.core.errors import UsageError
+from unseen.core.identity import Values
 from unseen.core.records import Preprocessing, Result
 from unseen.core.run_record import RunRecord
 from unseen.core.typed import Details
@@ -86,12 +87,12 @@ class Evaluation(Answer):
         return summary_of(self.results, self.compared).candidate
 
     @property
-    def correct(self) -> npt.NDArray[np.float64]:
+    def correct(self) -> FloatArray:
         """Per test image, the share of seeds whose prediction was correct."""
         return self.image_scores
 
     @cached_property
-    def image_scores(self) -> npt.NDArray[np.float64]:
+    def image_scores(self) -> FloatArray:
         """Per test image, its share of `score`, the mean over seeds."""
         return np.asarray(np.mean([unpack_correct(details.correct) for details in self._details], axis=0))
 
@@ -105,7 +106,7 @@ class Evaluation(Answer):
         }
 
     @property
-    def tuned(self) -> tuple[Mapping[str, Any], ...]:
+    def tuned(self) -> tuple[Mapping[str, object], ...]:
         """Per seed: the chosen setting; `results[i].sweep` has all that were tried."""
         return tuple(details.best for details in self._details)
 
@@ -126,11 +127,11 @@ class Evaluation(Answer):
             f"{details.classes} classes (chance {percent(self.chance)}), {self.model}"
         )
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         keys = ("top1", "top1_low", "top1_high", "top5", "mean_per_class", "log_loss")
         return self._rows(("solver", "shots", "seed"), keys)
 
-    def _rows(self, parameters: Sequence[str], metrics: Sequence[str]) -> list[dict[str, Any]]:
+    def _rows(self, parameters: Sequence[str], metrics: Sequence[str]) -> list[Values]:
         return [
             {
                 "model": self.model,
@@ -151,7 +152,7 @@ class Evaluation(Answer):
         known = {label: [value for each in tables if (value := each[label]) is not None] for label in tables[0]}
         return {label: float(np.mean(values)) if values else float("nan") for label, values in known.items()}
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> Values:
         return {"per_class": self.per_class, "results": [result.to_dict() for result in self.results]}
 
 
@@ -163,14 +164,14 @@ class _TargetEvaluation(Evaluation):
         raise AttributeError(f"{type(self).__name__} has no top-1 accuracy: use .metrics, .score or .interval")
 
     @cached_property
-    def image_scores(self) -> npt.NDArray[np.float64]:
+    def image_scores(self) -> FloatArray:
         """Per test image, its share of `score`, the mean over seeds."""
         return np.asarray(np.mean([unpack_values(details.image_scores) for details in self._details], axis=0))
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         return self._rows(("seed",), tuple(self.results[0].metrics))
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> Values:
         return {"results": [result.to_dict() for result in self.results]}
 
 
@@ -221,7 +222,7 @@ class MultilabelEvaluation(_TargetEvaluation):
             f"{self.model}"
         )
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> Values:
         return {"per_label": self.per_label, **super()._more()}
 
 
@@ -234,7 +235,7 @@ def _percent_interval(interval: Interval) -> str:
 
 
 def evaluate(
-    model: Model | npt.NDArray[Any],
+    model: Model | AnyArray,
     train: Data,
     test: Data | None = None,
     *,

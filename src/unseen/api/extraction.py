@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -14,9 +13,12 @@ import numpy.typing as npt
 
 from unseen.api.answer import Answer
 from unseen.api.objects import Data, Model, NamedObjects, workbench
+from unseen.backbones.backbone import ImageTransform
 from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.core.arrays import AnyArray, Float32Array
 from unseen.core.errors import UsageError
 from unseen.core.files import write_whole
+from unseen.core.identity import Values
 from unseen.core.records import Preprocessing
 from unseen.core.run_record import RunRecord
 from unseen.data import Dataset
@@ -38,8 +40,8 @@ class Features(Answer):
         run_record: what the extraction received, used and dropped; also `record`.
     """
 
-    features: npt.NDArray[np.float32]
-    labels: npt.NDArray[Any] | None
+    features: Float32Array
+    labels: AnyArray | None
     class_names: tuple[str, ...]
     names: tuple[str, ...]
     splits: npt.NDArray[np.str_]
@@ -65,7 +67,7 @@ class Features(Answer):
         count, width = self.features.shape
         return f"{count} images, {width} features each, {self.model} on {self.dataset}"
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         labels: list[Any] = [None] * len(self)
         if self.labels is not None:
             labels = [self._label_name(label) for label in self.labels]
@@ -76,7 +78,7 @@ class Features(Answer):
             for (name, split, label), row in zip(about, values, strict=True)
         ]
 
-    def _label_name(self, label: Any) -> Any:
+    def _label_name(self, label: Any) -> object:
         if isinstance(label, np.ndarray):
             return "|".join(name for name, has in zip(self.class_names, label, strict=False) if has)
         return self.class_names[label] if isinstance(label, np.integer) else float(label)
@@ -102,7 +104,7 @@ class Features(Answer):
         target = Path(path).expanduser()
         if target.suffix.lower() != ".npz":
             return super().save(target)
-        arrays: dict[str, Any] = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
+        arrays: Values = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
         if self.labels is not None:
             arrays |= {"labels": self.labels, "class_names": np.asarray(self.class_names)}
         content = io.BytesIO()
@@ -117,7 +119,7 @@ def extract(
     *,
     split: str | None = None,
     layer: str = "pooled",
-    transform: Callable[[Any], Any] | None = None,
+    transform: ImageTransform | None = None,
     preprocessing: Preprocessing | None = None,
     home: Path | str | None = None,
     how: Extraction | None = None,
@@ -151,7 +153,7 @@ def extract(
     return replace(_joined(parts, dataset, labels, name, layer), run_record=bench.recorder.record)
 
 
-def _dataset(data: Data, bench: Workbench, objects: NamedObjects) -> tuple[Dataset, npt.NDArray[Any] | None]:
+def _dataset(data: Data, bench: Workbench, objects: NamedObjects) -> tuple[Dataset, AnyArray | None]:
     """Return a dataset; with the labels of an object, whose images are extracted as a whole."""
     if isinstance(data, str | Path):
         return bench.dataset(objects.dataset(data)), None
@@ -163,7 +165,7 @@ def _dataset(data: Data, bench: Workbench, objects: NamedObjects) -> tuple[Datas
 
 
 def _joined(
-    parts: dict[str, SplitRows], dataset: Dataset, object_labels: npt.NDArray[Any] | None, model: str, layer: str
+    parts: dict[str, SplitRows], dataset: Dataset, object_labels: AnyArray | None, model: str, layer: str
 ) -> Features:
     whole = ALL in parts
     targets = {split: dataset.split(split).targets for split in parts}

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-import numpy.typing as npt
-
+from unseen.backbones.backbone import ImageTransform
 from unseen.backbones.load import expand_models, resolve_model
 from unseen.benchmarks.workbench import Workbench
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import BackboneError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Preprocessing, Result
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Model: TypeAlias = "str | Path | nn.Module | Callable[..., Any] | Backbone"
 #: A dataset's name, a folder, (images, labels) or images alone, a torch or Hugging Face dataset, or a data frame with
 #: paths and labels. Images are Pillow images, arrays, tensors or paths.
-Data: TypeAlias = "str | Path | Dataset | TorchDataset[Any] | Sequence[Any] | tuple[Any, Any] | npt.NDArray[Any] | Any"
+Data: TypeAlias = "str | Path | Dataset | TorchDataset[Any] | Sequence[Any] | tuple[Any, Any] | AnyArray | Any"
 
 #: Results of Python calls are stored under this study name by default.
 STUDY = "python"
@@ -51,7 +51,7 @@ class NamedObjects(ExitStack):
         model: Model,
         *,
         name: str = "",
-        transform: Callable[[Any], Any] | None = None,
+        transform: ImageTransform | None = None,
         preprocessing: Preprocessing | None = None,
     ) -> str:
         """Return the name of a model, registering it if it is an object."""
@@ -115,7 +115,7 @@ def run(
     return results, tuple(bench.dataset(dataset).class_names)
 
 
-def _all_images(data: Data | None) -> Any:
+def _all_images(data: Data | None) -> object:
     """Return all images of a dataset of ours as one object; anything else unchanged."""
     if isinstance(data, str | Path):
         data = load_dataset(resolve_dataset(str(data), Path()))

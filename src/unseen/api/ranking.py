@@ -38,7 +38,7 @@ from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, RankBenchmark, affor
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import CheckpointError, UnknownNameError, UnseenError, UsageError
 from unseen.core.files import home as home_folder
-from unseen.core.identity import parameters_of
+from unseen.core.identity import Values, parameters_of
 from unseen.core.records import Result
 from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, load_dataset
@@ -47,7 +47,7 @@ from unseen.features import Extraction, Progress
 from unseen.results.table import records_by_dataset
 from unseen.run.execute import run_study
 from unseen.run.executor import Engine
-from unseen.run.report import make_study_report, report_path
+from unseen.run.report import report_path, write_study_report
 from unseen.run.study import Study
 
 #: Dimensions that few networks exceed.
@@ -81,7 +81,7 @@ class Ranking(Answer):
     def headline(self) -> str:
         return self.order.describe(self.labels)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         return [
             {
                 "rank": each.rank or None,
@@ -158,7 +158,7 @@ def rank_checkpoints(
     engine: Engine | None = None,
     progress: Progress | None = None,
     report: Path | bool = True,
-    **options: Any,
+    **options: object,
 ) -> CheckpointRanking:
     """Rank checkpoints for a labelled set, best first: a study of the rank benchmark, read as one answer.
 
@@ -228,7 +228,8 @@ def rank_checkpoints(
         ranking = with_truth(ranking, confirmed)
     if report is not False:
         path = report if isinstance(report, Path) else report_path(study, bench)
-        ranking = replace(ranking, page=str(make_study_report(results, study, bench).write(path)))
+        write_study_report(results, study, bench, path)
+        ranking = replace(ranking, page=str(path))
     return replace(ranking, record=records_by_dataset(results)[dataset], seconds=perf_counter() - began)
 
 
@@ -303,7 +304,7 @@ class _Rounds:
 
 
 def rank_study(
-    data: str | Dataset, models: Sequence[str], *, name: str = "rank", how: Extraction | None = None, **options: Any
+    data: str | Dataset, models: Sequence[str], *, name: str = "rank", how: Extraction | None = None, **options: object
 ) -> tuple[Study, list[str]]:
     """Return the study behind a ranking, and a note for every model that is named twice."""
     if not models:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from unseen.api.answer import Answer
 from unseen.backbones.load import resolve_model
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.core.run_record import RunRecord
 from unseen.data.load import resolve_dataset
@@ -41,7 +41,7 @@ class Results(Answer):
         text = f"{len(self.results)} results of {len(models)} models on {len(datasets)} datasets"
         return text + (f", {failed} failed" if failed else "")
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         return [
             {
                 "benchmark": result.cell.benchmark,

@@ -1,29 +1,32 @@
-"""`unseen.evaluate_zeroshot`: zero-shot methods on arrays of features, labels and class embeddings."""
+"""`unseen.evaluate_zeroshot`: the protocol of `unseen zsl run` on arrays or on a dataset by name."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.api.answer import Answer, percent
-from unseen.concepts import list_unknown
+from unseen.api.objects import workbench
+from unseen.benchmarks.workbench import given_models
+from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL, ZslBenchmark
 from unseen.core.errors import DataError, UsageError
-from unseen.core.run_record import RunRecord, SplitCounts
-from unseen.core.search_record import search_record
+from unseen.core.identity import Values
+from unseen.core.run_record import RunRecord, SplitCounts, search_record
+from unseen.data.load import resolve_dataset
+from unseen.data.sources.features import FeatureDataset, class_rows, feature_dataset
+from unseen.data.user_data import Division
 from unseen.stats import Candidate, Decision, decide
-from unseen.zeroshot.catalogue import expand_methods, make_method
-from unseen.zeroshot.embeddings import normalise_embeddings
-from unseen.zeroshot.method import FloatArray, IntArray, as_matrix
+from unseen.zeroshot.catalogue import make_method
+from unseen.zeroshot.embeddings import class_embeddings
+from unseen.zeroshot.method import IntArray, as_matrix
 from unseen.zeroshot.outcomes import zeroshot_candidate
-from unseen.zeroshot.problem import Images, Problem, split_classes
+from unseen.zeroshot.problem import Images, Problem
 from unseen.zeroshot.protocol import Evaluation, evaluate_method
-
-BoolArray = npt.NDArray[np.bool_]
 
 _METHODS = ("ESZSL", "SAE", "ALE", "DEVISE", "GFZSL")
 
@@ -75,10 +78,10 @@ class ZeroShotAnswer(Answer):
             f"{len(self.unseen_classes)} unseen classes (chance {percent(chance)}){where}"
         )
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         found = []
         for name, each in self.evaluations.items():
-            row: dict[str, Any] = {"method": name}
+            row: Values = {"method": name}
             for metric, interval in ((key, each.intervals[key]) for key in self.percent if key in each.intervals):
                 row |= {metric: interval.value, f"{metric}_low": interval.low, f"{metric}_high": interval.high}
             found.append({**row, **{f"tuned {k}": v for k, v in each.best.items()}})
@@ -92,77 +95,113 @@ def _candidate(evaluation: Evaluation, metric: str) -> Candidate:
 
 
 def evaluate_zeroshot(
-    features: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    embeddings: npt.ArrayLike,
+    features: ArrayLike | str | Path,
+    labels: ArrayLike | None = None,
+    embeddings: ArrayLike | str | None = None,
     *,
+    model: str | None = None,
     methods: str | Sequence[str] = _METHODS,
-    unseen: Sequence[str | int] | float = 0.2,
+    unseen: Sequence[str | int] | float | str = 0.2,
     class_names: Sequence[str] | None = None,
+    split: ArrayLike | None = None,
+    folds: ArrayLike | None = None,
     test_share: float = 0.2,
-    grid: str = "quick",
-    normalise: str = "l2",
-    calibration: float | str = 0.0,
+    grid: Literal["full", "quick"] = "full",
+    normalise: Literal["l2", "standard", "none"] = "l2",
+    calibration: float | Literal["auto"] = 0.0,
     seed: int = 0,
+    home: Path | str | None = None,
 ) -> ZeroShotAnswer:
     """Tune, fit and test zero-shot methods: seen classes train, unseen ones are known by their embeddings alone.
 
+    Arrays, a `features:` dataset with the same arrays and `unseen zsl run` give the same numbers.
+
     Args:
-        features: (n, d).
-        labels: (n,) rows of `embeddings`, counted from 0, or names out of `class_names`.
-        embeddings: (c, a), one row per class. Every class needs images. Rows are scaled to length 1.
+        features: (n, d); or the name of a dataset, such as "xlsa17:AWA1", "features:own.npz" or "folder:photos".
+        labels: (n,) rows of `embeddings`, counted from 0, or names out of `class_names`; for arrays only.
+        embeddings: (c, a), one row per class, scaled to length 1. Every class needs images. For a dataset by name also
+            what `--embedding` takes; its attributes by default.
+        model: the model of a dataset by name; by default the features that the dataset has.
         methods: names of `unseen ls methods`, or groups of them: "all" of the paper's, "inductive", "transductive",
             "generative".
-        unseen: the classes without training images (rows, or names out of `class_names`), two or more; or the share of
-            classes to sample for that, a float between 0 and 1.
+        unseen: the classes without training images (rows, or names), two or more; or the share of classes to sample
+            for that, a float between 0 and 1. For a dataset by name also what `--split` takes.
         class_names: one per row of `embeddings`.
+        split: (n,) "trainval", "test_seen" or "test_unseen" per image, in place of `unseen` and `test_share`.
+        folds: (f, c) 0/1, the validation classes of each fold; with `split` only. Three are sampled by default.
         test_share: of the images of each seen class, held out to be tested among all classes; 0 for no such test.
-        grid: "quick" or "full": the size of the hyper-parameter grid.
+        grid: "full" or "quick": the size of the hyper-parameter grid.
         normalise: how features are scaled: "l2", "standard" or "none".
         calibration: a constant to subtract from the scores of seen classes, or "auto" to tune it.
         seed: of the sampled classes and images, and of the methods.
+        home: folder of features that are extracted; the default one if it is None.
 
     Raises:
         UnseenError: arrays that do not belong together, a class without images, too few classes, an unknown method.
     """
-    S = as_matrix(embeddings, "class embeddings")
-    names = _names(class_names, S)
-    X = as_matrix(features, "features").astype(np.float32, copy=False)
-    images = Images(X, _labels(labels, names, X.shape, S.shape))
-    listed = _unseen(unseen, names)
-    division = split_classes(
-        # Class names can be audited: then no unseen class is one that ImageNet-1K has.
-        ("SS" if class_names is None else "PS") if listed is None else listed,
-        names,
-        (),
-        counts=np.bincount(images.y, minlength=len(names)).tolist(),
-        share=float(unseen) if isinstance(unseen, float | np.floating) else 0.0,
+    share = float(unseen) if isinstance(unseen, float | np.floating) else 0.2
+    if not 0 < share < 1:
+        raise UsageError(f"unseen is a share of classes between 0 and 1, or a list of classes; found {unseen}.")
+    benchmark = ZslBenchmark(
+        methods=(methods,) if isinstance(methods, str) else tuple(methods),
+        grid=grid,
+        calibration=calibration,
+        normalise=normalise,
+        share=share,
         seed=seed,
     )
-    test = _held_out(images.y, division.seen, test_share, seed)
-    problem = Problem(
-        Images(X[~test], images.y[~test]).of(division.seen),
-        images.of(division.unseen),
-        Images(X[test], images.y[test]),
-        normalise_embeddings(S, names, "embeddings"),
-        names,
-        division.folds,
-    ).normalised(normalise)
-    chosen = expand_methods([methods] if isinstance(methods, str) else methods)
+    if isinstance(features, str | Path):
+        if labels is not None or class_names is not None or split is not None or folds is not None:
+            raise UsageError("labels, class_names, split and folds belong to arrays; a dataset by name has its own.")
+        problem = _named(str(features), model, embeddings, unseen, benchmark, home)
+    else:
+        arrays = {
+            "features": as_matrix(features, "features"),
+            "labels": labels,
+            "attributes": as_matrix([] if embeddings is None else embeddings, "class embeddings"),
+            "class_names": None if class_names is None else [str(name) for name in class_names],
+            "split": split,
+            "folds": folds,
+        }
+        dataset = feature_dataset(arrays, Division(test=test_share, seed=seed))
+        problem = _problem(dataset, unseen, benchmark)
     found = {
-        name: evaluate_method(make_method(name, seed), problem, grid=grid, calibration=calibration) for name in chosen
+        name: evaluate_method(make_method(name, seed), problem, grid=grid, calibration=calibration)
+        for name in benchmark.chosen
     }
-    return ZeroShotAnswer(found, tuple(names[i] for i in problem.unseen), _data_record(problem))
+    return ZeroShotAnswer(found, tuple(problem.class_names[i] for i in problem.unseen), _data_record(problem))
 
 
-def _held_out(labels: IntArray, seen: IntArray, share: float, seed: int) -> BoolArray:
-    """Return which images to test seen classes on: a share of each class."""
-    rng = np.random.default_rng(seed)
-    held = np.zeros(len(labels), bool)
-    for label in seen:
-        rows = np.flatnonzero(labels == label)
-        held[rng.permutation(rows)[: round(share * len(rows))]] = True
-    return held
+def _problem(dataset: FeatureDataset, unseen: Sequence[str | int] | float, benchmark: ZslBenchmark) -> Problem:
+    """Return the problem of a dataset in memory."""
+    (read,) = dataset.given_features.values()
+    images = {name: Images(read()[part.feature_rows], part.labels) for name, part in dataset.splits.items()}
+    embeddings = class_embeddings("attributes", dataset)
+    return benchmark.assemble(dataset, images, embeddings, "attributes", _unseen(unseen, dataset.class_names))[0]
+
+
+def _named(
+    name: str,
+    model: str | None,
+    embeddings: ArrayLike | str | None,
+    unseen: Sequence[str | int] | float | str,
+    benchmark: ZslBenchmark,
+    home: Path | str | None,
+) -> Problem:
+    """Return the problem of a dataset by name."""
+    bench = workbench(home, None, None)
+    name = resolve_dataset(name, Path())
+    model = model or next(iter(given_models(name)), DEFAULT_MODEL)
+    dataset = bench.dataset(name)
+    if isinstance(unseen, str):
+        benchmark = replace(benchmark, split=unseen)
+    elif isinstance(dataset, FeatureDataset) and dataset.protocol:
+        benchmark = replace(benchmark, split=dataset.protocol)
+    if embeddings is None or isinstance(embeddings, str):
+        benchmark = replace(benchmark, embedding=embeddings or "auto")
+    rows = None if embeddings is None or isinstance(embeddings, str) else as_matrix(embeddings, "class embeddings")
+    listed = None if isinstance(unseen, str) else _unseen(unseen, dataset.class_names)
+    return benchmark.problem(bench, model, name, embeddings=rows, unseen=listed)[0]
 
 
 def _data_record(problem: Problem) -> RunRecord:
@@ -174,66 +213,6 @@ def _data_record(problem: Problem) -> RunRecord:
     return RunRecord(counts, len(problem.class_names), len(problem.class_names))
 
 
-def _names(class_names: Sequence[str] | None, S: FloatArray) -> list[str]:
-    if class_names is None:
-        return [str(i) for i in range(len(S))]
-    names = [str(name) for name in class_names]
-    if len(names) != len(S):
-        swapped = " The axes are swapped: transpose them." if S.shape[1] == len(names) else ""
-        raise DataError(f"class embeddings have shape {S.shape} and there are {len(names)} class names.{swapped}")
-    if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise DataError(f"the class name {twice[0]!r} occurs twice; class names must be different.")
-    return names
-
-
-def _labels(
-    labels: npt.ArrayLike, names: Sequence[str], features: tuple[int, ...], embeddings: tuple[int, ...]
-) -> IntArray:
-    """Return the row of the class embeddings of each image.
-
-    Raises:
-        DataError: another number of labels than of images, a label without a class, or a class without an image.
-    """
-    found = np.asarray(labels)
-    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
-    if found.ndim != 1 or len(found) != features[0]:
-        if found.ndim == 1:
-            raise DataError(f"there are {features[0]} rows of features and {len(found)} labels.")
-        raise DataError(f"labels must have shape ({features[0]},), one per row of features; found {found.shape}.")
-    rows = _indices(found, names)
-    swapped = f" Class embeddings of shape {embeddings} look transposed: they need one row per class."
-    classes = np.unique(rows)
-    if classes[0] < 0 or classes[-1] >= len(names):
-        if embeddings[1] == classes[-1] + 1:
-            advice = swapped
-        elif classes[0] == 1 and classes[-1] == len(names):
-            advice = " Labels count rows from 0: subtract 1."
-        else:
-            advice = " Labels are rows of the class embeddings, counted from 0."
-        raise DataError(
-            f"labels go from {classes[0]} to {classes[-1]}, and class embeddings have shape {embeddings}: "
-            f"{len(names)} classes.{advice}"
-        )
-    if len(empty := np.setdiff1d(np.arange(len(names)), classes)):
-        advice = swapped if embeddings[1] == len(classes) else " Remove their rows, and count labels anew."
-        raise DataError(
-            f"{len(empty)} of {len(names)} classes have no image: {', '.join(repr(names[i]) for i in empty[:5])}"
-            f"{' and more' if len(empty) > 5 else ''}.{advice}"
-        )
-    return rows
-
-
-def _indices(found: npt.NDArray[Any], names: Sequence[str]) -> IntArray:
-    """Return rows as they are, and names as their rows."""
-    if found.dtype.kind in "iu":
-        return found.astype(np.int64)
-    index = {name: i for i, name in enumerate(names)}
-    unknown = [str(label) for label in found if str(label) not in index]
-    if unknown:
-        raise DataError(f"{list_unknown(list(dict.fromkeys(unknown)), names)}: not among the {len(names)} class names.")
-    return np.asarray([index[str(label)] for label in found], np.int64)
-
-
 def _unseen(unseen: Sequence[str | int] | float, names: Sequence[str]) -> IntArray | None:
     """Return the indices of the unseen classes; None for a share of classes.
 
@@ -242,13 +221,11 @@ def _unseen(unseen: Sequence[str | int] | float, names: Sequence[str]) -> IntArr
         DataError: an unknown class.
     """
     if isinstance(unseen, float | np.floating):
-        if not 0 < unseen < 1:
-            raise UsageError(f"unseen is a share of classes between 0 and 1, or a list of classes; found {unseen}.")
         return None
     listed = np.asarray(unseen)
     if isinstance(unseen, str) or listed.ndim != 1:
         raise UsageError(f"unseen is a share of classes such as 0.2, or a list of classes; found {unseen!r}.")
-    rows = _indices(listed, names) if len(listed) else np.empty(0, np.int64)
+    rows = class_rows(listed, names) if len(listed) else np.empty(0, np.int64)
     if len(rows) and (rows.min() < 0 or rows.max() >= len(names)):
         raise DataError(
             f"unseen classes go from {rows.min()} to {rows.max()}, and there are the classes 0 to {len(names) - 1}."

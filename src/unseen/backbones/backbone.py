@@ -18,10 +18,10 @@ from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from PIL import Image
     from torch import Tensor, nn
+
+    from unseen.core.arrays import Float32Array
 
 #: (module, images) -> (pooled features (n, d), class logits (n, c) or None where there is no head).
 Forward: TypeAlias = "Callable[[nn.Module, Tensor], tuple[Tensor, Tensor | None]]"
@@ -36,6 +36,10 @@ RuntimeName = Literal["auto", "onnx", "openvino", "torch"]
 FEATURES = "pooled features"
 
 
+#: A third-party transform: from an image to a tensor or array (c, h, w).
+ImageTransform: TypeAlias = "Callable[[Image.Image], object]"
+
+
 class Transform(Protocol):
     """Protocol of third-party transforms from an image to a module's input.
 
@@ -47,13 +51,13 @@ class Transform(Protocol):
     fingerprint: str
     shape: tuple[int, ...]
 
-    def __call__(self, image: Image.Image) -> npt.NDArray[np.float32]: ...
+    def __call__(self, image: Image.Image) -> Float32Array: ...
 
 
 class TextTower(Protocol):
     """The text encoder of a model, which maps texts into the space of its image features."""
 
-    def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def __call__(self, texts: Sequence[str]) -> Float32Array:
         """Return (n, d) embeddings of n texts."""
 
 
@@ -229,7 +233,7 @@ class CallableTransform:
         BackboneError: it fails, gives no (c, h, w), or other values each time.
     """
 
-    def __init__(self, function: Callable[[Image.Image], Any]) -> None:
+    def __init__(self, function: ImageTransform) -> None:
         import numpy as np
         from PIL import Image
 
@@ -249,7 +253,7 @@ class CallableTransform:
         self.shape: tuple[int, ...] = found[0].shape
         self.fingerprint = hashlib.sha256(b"".join(one.tobytes() for one in found)).hexdigest()[:16]
 
-    def __call__(self, image: Image.Image) -> npt.NDArray[np.float32]:
+    def __call__(self, image: Image.Image) -> Float32Array:
         import numpy as np
 
         value = self._function(image)
@@ -261,13 +265,13 @@ class CallableTransform:
         return np.ascontiguousarray(array)
 
 
-def read_transform(transform: Any) -> Preprocessing | None:
+def read_transform(transform: object) -> Preprocessing | None:
     """Return the preprocessing that a torchvision transform does, or None if it is no usual chain."""
     import numpy as np
 
     size = resize = 0
     mode, interpolation = "shortest", "bilinear"
-    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    mean, std = [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]
     in_tensors = False
     for step in getattr(transform, "transforms", ()):
         name = getattr(step, "__name__", type(step).__name__)
@@ -284,11 +288,12 @@ def read_transform(transform: Any) -> Preprocessing | None:
         elif name in _TO_TENSOR:
             in_tensors = True
         elif name == "Normalize":
-            mean, std = tuple(map(float, step.mean)), tuple(map(float, step.std))  # type: ignore[assignment]
+            mean, std = list(map(float, step.mean)), list(map(float, step.std))
         elif name not in _NEUTRAL:
             return None
     size = size or (resize if mode == "squash" else 0)
     usual = in_tensors and size and resize >= size and len(mean) == len(std) == 3
     if not usual or interpolation not in ("nearest", "bilinear", "bicubic", "lanczos"):
         return None
-    return Preprocessing(size, resize, mode, interpolation, mean, std)  # type: ignore[arg-type]
+    found = {"size": size, "resize": resize, "mode": mode, "interpolation": interpolation, "mean": mean, "std": std}
+    return Preprocessing.from_dict(found)

@@ -23,6 +23,12 @@ def timm_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | No
     return pool_layer(pooled), logits
 
 
+def set_image_size(module: nn.Module, size: int) -> None:
+    """Resample the position embeddings or windows of a timm transformer for square images of another size."""
+    model: Any = module
+    model.set_input_size(img_size=(size, size))
+
+
 def classifier_forward(classifier: str) -> Forward:
     """Return a forward function whose features are the input of the module `classifier`, and logits its output."""
 

@@ -24,8 +24,8 @@ from unseen.backbones.model_files import folder_digest
 from unseen.core.errors import BackboneError, UnknownNameError, UnseenError, UsageError
 from unseen.core.identity import digest
 from unseen.core.names import Name
-from unseen.core.objects import ObjectRegistry
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.registry import ObjectRegistry
 from unseen.core.run_record import LoadedModel
 from unseen.core.source import Catalogue, Source
 
@@ -97,7 +97,8 @@ for _scheme, _target in {
     "torchhub": "sources.torchhub:TorchHubSource",
     "object": "load:ObjectSource",
     "cog": "sources.cog:CogSource",
-    "xlsa17": "sources.xlsa17:Xlsa17Source",
+    "xlsa17": "sources.xlsa17:GivenSource",
+    "features": "sources.xlsa17:GivenSource",
 }.items():
     BACKBONES.add(_scheme, f"unseen.backbones.{_target}")
 
@@ -158,7 +159,7 @@ def _parse(name: str | Path) -> ModelName:
     """Parse a name; a plain path such as "dino.pth" becomes the name that the command line makes of it."""
     text = str(name)
     if not isinstance(name, str | Path) or BACKBONES.add_scheme(text) == text:
-        return ModelName.parse(name)  # type: ignore[arg-type]  # it refuses other types
+        return ModelName.parse(name)
     return ModelName.parse(resolve_model(text, Path()))
 
 
@@ -251,7 +252,7 @@ class ObjectSource(BackboneSource):
 class _FunctionSource(BackboneSource):
     """A function that returns a module or a backbone: one model, or a family of them."""
 
-    def __init__(self, scheme: str, function: Callable[..., Any]) -> None:
+    def __init__(self, scheme: str, function: Callable[..., object]) -> None:
         self.scheme, self.function = scheme, function
 
     def cards(self) -> Iterator[ModelCard]:
@@ -282,7 +283,7 @@ class _FunctionSource(BackboneSource):
         return own if package is None else digest([own, folder_digest(package)])
 
 
-def _package_of(function: Callable[..., Any]) -> Path | None:
+def _package_of(function: Callable[..., object]) -> Path | None:
     """Return the folder of the top-level package that defines a function; None if no package does."""
     name = getattr(function, "__module__", None) or ""
     top = sys.modules.get(name.partition(".")[0])
@@ -321,7 +322,7 @@ PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")
 
 _CHOICES = {
     "mode": ("shortest", "squash"),
-    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear"),
+    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear", "scaled-bilinear", "scaled-bicubic"),
 }
 
 
@@ -352,7 +353,7 @@ class ModelName(Name):
         if "size" in changes and "resize" not in changes:
             # Keep the share of the image that the crop shows.
             changes["resize"] = round(preprocessing.resize * int(changes["size"]) / preprocessing.size)
-        adjusted = replace(preprocessing, **changes)  # type: ignore[arg-type]
+        adjusted = Preprocessing.from_dict({**preprocessing.to_dict(), **changes})
         if adjusted.resize < adjusted.size:
             raise UsageError(f"resize={adjusted.resize} is smaller than the crop, size={adjusted.size}")
         return adjusted

@@ -13,7 +13,7 @@ import pickletools
 import re
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -51,7 +51,7 @@ def check_weights_file(path: Path) -> None:
     """Raise `CheckpointError` if a checkpoint file cannot be loaded, as far as its headers show."""
     if path.suffix == ".safetensors":
         with guarded(path.name, "a safetensors file", error=CheckpointError):
-            _check_safetensors(path)
+            safetensors_header(path)
         return
     with path.open("rb") as stream:
         names = pickled_names(stream, path.name)
@@ -187,7 +187,8 @@ def _globals(stream: BinaryIO) -> Iterator[str]:
             strings = [*strings[-1:], argument]
 
 
-def _check_safetensors(path: Path) -> None:
+def safetensors_header(path: Path) -> Mapping[str, Mapping[str, Sequence[int]]]:
+    """Return dtype, shape and offsets of the tensors in a safetensors file; raise if it is damaged."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
@@ -203,3 +204,4 @@ def _check_safetensors(path: Path) -> None:
             f"{path.name} is incomplete: its header promises {8 + length + end:,} bytes, and it has {size:,}. Copy or "
             "download it again."
         )
+    return tensors

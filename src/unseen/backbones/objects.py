@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unseen.backbones.backbone import Backbone, CallableTransform, read_transform
+from unseen.backbones.backbone import Backbone, CallableTransform, ImageTransform, read_transform
 from unseen.backbones.forwards import output_forward
 from unseen.backbones.load import OBJECTS as OBJECTS
 from unseen.backbones.load import ModelName, wrap_module
@@ -27,19 +27,19 @@ from unseen.backbones.sources.open_clip import open_clip_backbone
 from unseen.backbones.sources.timm import timm_backbone
 from unseen.core.errors import BackboneError, UnseenError, first_line
 from unseen.core.identity import digest
-from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.registry import OBJECT_SCHEME
 from unseen.core.run_record import LoadedModel
 
-#: Normalisation of a callable's input: with it, `Taps` computes the value of each byte.
-_BYTES = {"mean": (0.0, 0.0, 0.0), "std": (1 / 255, 1 / 255, 1 / 255)}
+#: Deviation and mean of a callable's input: with them, `Taps` computes the value of each byte.
+_BYTE, _ZERO = (1 / 255, 1 / 255, 1 / 255), (0.0, 0.0, 0.0)
 
 
 def as_backbone(
-    model: Any,
+    model: object,
     *,
     name: str = "",
-    transform: Callable[[Any], Any] | None = None,
+    transform: ImageTransform | None = None,
     preprocessing: Preprocessing | None = None,
 ) -> Backbone:
     """Return a module or a callable as a backbone.
@@ -91,7 +91,9 @@ def snapshot(module: nn.Module) -> nn.Module:
     return (copied.float() if half else copied).requires_grad_(False)
 
 
-def _module_backbone(module: nn.Module, preprocessing: Preprocessing | None, transform: Any) -> Backbone:
+def _module_backbone(
+    module: nn.Module, preprocessing: Preprocessing | None, transform: ImageTransform | None
+) -> Backbone:
     read = read_transform(transform) if transform is not None else None
     own = CallableTransform(transform) if transform is not None and read is None else None
     chosen = Preprocessing() if own is not None else preprocessing or read
@@ -136,7 +138,7 @@ class _Called(nn.Module):
 
     object_kind = "function.1"
 
-    def __init__(self, function: Callable[[Any], Any], *, prepared: bool) -> None:
+    def __init__(self, function: Callable[[object], object], *, prepared: bool) -> None:
         super().__init__()
         self.function, self.prepared, self.own_fingerprint = function, prepared, ""
 
@@ -166,7 +168,9 @@ class _Called(nn.Module):
         return found.detach().float()
 
 
-def _callable_backbone(function: Any, preprocessing: Preprocessing | None, transform: Any) -> Backbone:
+def _callable_backbone(
+    function: Any, preprocessing: Preprocessing | None, transform: ImageTransform | None
+) -> Backbone:
     own = CallableTransform(transform) if transform is not None else None
     label = getattr(function, "__name__", type(function).__name__)
     module = _Called(function, prepared=own is not None).eval()
@@ -174,7 +178,7 @@ def _callable_backbone(function: Any, preprocessing: Preprocessing | None, trans
         card=ModelCard(id=label, name=label, group=OBJECT_SCHEME, architecture=_plain(label) or "function"),
         module=module,
         forward=output_forward,
-        preprocessing=replace(preprocessing or Preprocessing(resize=256), **_BYTES),  # type: ignore[arg-type]
+        preprocessing=replace(preprocessing or Preprocessing(resize=256), mean=_ZERO, std=_BYTE),
         transform=own,
         exportable=False,
         loaded=LoadedModel(architecture="function", layer="the output of the function"),
@@ -193,7 +197,7 @@ def code_digest(module: nn.Module) -> str:
     return digest(_structure(module))
 
 
-def _structure(module: nn.Module) -> list[Any]:
+def _structure(module: nn.Module) -> list[object]:
     """Describe a module beside its state: classes, their code, settings such as strides, non-persistent tensors."""
     kept = set(module.state_dict())
     found: list[Any] = [

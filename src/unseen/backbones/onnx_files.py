@@ -6,14 +6,20 @@ reader walks the protocol buffer, skips everything else, and is bounded in depth
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
 
 from unseen.core.errors import CheckpointError, DataError
 from unseen.core.files import map_file
 from unseen.core.identity import digest, file_digest
+from unseen.core.isolate import Trial, try_isolated
 from unseen.core.wire import fields
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 #: Fields that lead to tensors, by message: the number of the field and the message in it (onnx.proto).
 _LEADING = {
@@ -29,8 +35,12 @@ _EXTERNAL_DATA, _DATA_LOCATION, _EXTERNAL = 13, 14, 1
 _NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATOR = 1, 2, 4
 _COPIES = ("Identity", "Cast", "Squeeze", "Flatten", "Reshape", "Dropout")
 _SOFTMAX = ("Softmax", "LogSoftmax", "Sigmoid")
+_FLOATS = {"tensor(float)": "float32", "tensor(float16)": "float16"}
+_LARGEST_SIDE, _LARGEST_BATCH = 4096, 1024
 _DEEPEST = 64
 _MOST_FIELDS = 10_000_000
+#: Bytes of activations that one image may need.
+_ROOM = 2 << 30
 
 
 def graph_digest(path: Path) -> str:
@@ -43,6 +53,60 @@ def graph_digest(path: Path) -> str:
     if not others:
         return own
     return digest([own, *([name, file_digest(path.parent / name)] for name in others)], length=64)
+
+
+def start_session(graph: bytes | Path, threads: int = 0) -> onnxruntime.InferenceSession:
+    """Start ONNX Runtime on the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or os.cpu_count() or 1
+    options.inter_op_num_threads = 1
+    # Threads that spin while they wait take the cores away from the decoders.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    content = graph if isinstance(graph, bytes) else str(graph)
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def image_input(session: onnxruntime.InferenceSession, file: str) -> tuple[str, str, list[int]]:
+    """Return the name, NumPy type and shape (0 for a free size) of the first input of a graph.
+
+    Raises:
+        CheckpointError: it does not take images.
+    """
+    inputs = session.get_inputs()
+    if not inputs or inputs[0].type not in _FLOATS:
+        kind = inputs[0].type if inputs else "no input"
+        raise CheckpointError(f"{file} takes {kind}; images (n, 3, h, w) of floats are needed.")
+    shape = [size if isinstance(size, int) else 0 for size in inputs[0].shape]
+    if len(shape) != 4:
+        raise CheckpointError(f"{file} takes {inputs[0].shape}; images (n, 3, h, w) are needed.")
+    if min(shape) < 0 or max(shape[1:]) > _LARGEST_SIDE or shape[0] > _LARGEST_BATCH:
+        raise CheckpointError(f"{file} takes {shape}; images have at most {_LARGEST_SIDE:,} pixels a side.")
+    return inputs[0].name, _FLOATS[inputs[0].type], shape
+
+
+def try_graph(path: Path, output: str | None, side: int) -> None:
+    """Run a graph on a blank image, in a process with limits, unless it ran before."""
+    size = path.stat().st_size + sum((path.parent / name).stat().st_size for name in external_files(path))
+    given = (str(path), output or "", str(side))
+    trial = Trial(
+        f"{__name__}:check_graph", given, path.name, "an ONNX graph", ("onnxruntime",), size, 4 * size + _ROOM
+    )
+    try_isolated(trial, graph_digest(path), error=CheckpointError)
+
+
+def check_graph(path: str, output: str, side: str) -> None:
+    """Run a graph on a blank image."""
+    import numpy as np
+
+    session = start_session(Path(path), 1)
+    name, kind, shape = image_input(session, Path(path).name)
+    usual = (1, *((int(side), int(side), 3) if shape[3] in (1, 3) else (3, int(side), int(side))))
+    blank = np.zeros([own or other for own, other in zip(shape, usual, strict=True)], kind)
+    known = [each.name for each in session.get_outputs()]
+    session.run([output if output in known else known[0]], {name: blank})
 
 
 def external_files(path: Path) -> list[str]:

@@ -22,13 +22,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName
-from unseen.backbones.forwards import pool_layer
-from unseen.backbones.onnx_files import graph_digest, output_operators
+from unseen.backbones.forwards import pool_layer, set_image_size
+from unseen.backbones.onnx_files import graph_digest, image_input, output_operators, start_session, try_graph
+from unseen.core.arrays import AnyArray, Float32Array, Pixels
 from unseen.core.errors import (
     BackboneError,
     CheckpointError,
@@ -44,8 +44,8 @@ from unseen.core.guard import guarded
 from unseen.core.identity import identify
 
 #: uint8 (n, h, w, 3), or float32 (n, c, h, w) from a backbone's own transform.
-Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
-Outputs = tuple[npt.NDArray[np.float32], ...]
+ModelInput = Pixels | Float32Array
+Outputs = tuple[Float32Array, ...]
 
 #: Lowest cosine to torch, on any image, by precision.
 AGREEMENT = {"fp32": 0.9999, "bf16": 0.99}
@@ -70,7 +70,7 @@ class Runtime(Protocol):
     precision: str
     note: str
 
-    def __call__(self, pixels: Pixels) -> Outputs: ...
+    def __call__(self, pixels: ModelInput) -> Outputs: ...
 
 
 class Taps(nn.Module):
@@ -85,7 +85,6 @@ class Taps(nn.Module):
 
     def __init__(self, backbone: Backbone, layers: Sequence[str] = (POOLED,)) -> None:
         super().__init__()
-        check_layers(backbone, layers)
         self.layers = tuple(layers)
         self.module = backbone.module
         self._forward = backbone.forward
@@ -112,21 +111,11 @@ class Taps(nn.Module):
             caught[LOGITS] = logits
         return tuple(caught[name] for name in self.layers)
 
-    def _catch(self, caught: dict[str, Tensor], name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+    def _catch(self, caught: dict[str, Tensor], name: str) -> Callable[[nn.Module, object, object], None]:
+        def hook(_module: nn.Module, _inputs: object, output: object) -> None:
             caught[name] = pool_layer(output, prefix_tokens=self._prefix_tokens)
 
         return hook
-
-
-def check_layers(backbone: Backbone, layers: Sequence[str]) -> None:
-    """Raise `UnknownNameError` for a layer that the backbone does not have."""
-    if LOGITS in layers and not backbone.has_head:
-        raise BackboneError(f"{backbone.id!r} has no class head, so it gives no logits or class probabilities.")
-    names = backbone.layer_names()
-    for layer in layers:
-        if layer not in names:
-            raise UnknownNameError(f"layer of {backbone.id!r}", layer, names)
 
 
 class TorchRuntime:
@@ -143,7 +132,7 @@ class TorchRuntime:
         self._taps = Taps(backbone, layers).eval().to(self.device)
         self._taps.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def __call__(self, pixels: Pixels) -> Outputs:
+    def __call__(self, pixels: ModelInput) -> Outputs:
         batch = torch.from_numpy(pixels)
         if self.device.type == "cuda":
             batch = batch.pin_memory()
@@ -162,24 +151,11 @@ class OnnxRuntime:
     note = ""
 
     def __init__(self, graph: bytes | Path, *, threads: int = 0) -> None:
-        self.session = _start_session(graph, threads)
+        self.session = start_session(graph, threads)
         self._input = self.session.get_inputs()[0].name
 
-    def __call__(self, pixels: Pixels) -> Outputs:
+    def __call__(self, pixels: ModelInput) -> Outputs:
         return tuple(self.session.run(None, {self._input: pixels}))
-
-
-def _start_session(graph: bytes | Path, threads: int = 0) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or os.cpu_count() or 1
-    options.inter_op_num_threads = 1
-    # Threads that spin while they wait take the cores away from the decoders.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    content = graph if isinstance(graph, bytes) else str(graph)
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 class OpenVinoRuntime:
@@ -207,7 +183,7 @@ class OpenVinoRuntime:
         self._model: Any = core.compile_model(core.read_model(read), "CPU", settings)
         self._requests = threading.local()
 
-    def __call__(self, pixels: Pixels) -> Outputs:
+    def __call__(self, pixels: ModelInput) -> Outputs:
         if not hasattr(self._requests, "own"):
             self._requests.own = self._model.create_infer_request()
         found = self._requests.own.infer([pixels])
@@ -239,6 +215,11 @@ def make_runtime(
         raise UnknownNameError("runtime", runtime, get_args(RuntimeName))
     if precision not in ("fp32", "bf16", "fp16"):
         raise UnknownNameError("precision", precision, ("fp32", "bf16", "fp16"))
+    names = backbone.layer_names()
+    if LOGITS in layers and LOGITS not in names:
+        raise BackboneError(f"{backbone.id!r} has no class head, so it gives no logits or class probabilities.")
+    if unknown := [layer for layer in layers if layer not in names]:
+        raise UnknownNameError(f"layer of {backbone.id!r}", unknown[0], names)
     device = best_device() if device == "auto" else device
     graph = None if cache is None else _graph_file(backbone, layers, cache)
     chosen, refused = _choose(backbone, device, runtime, precision, graph)
@@ -278,8 +259,8 @@ def _choose(
     if not backbone.exportable:
         return "torch", "the model is not torch code that can be traced"
     if runtime == "auto":
-        fast = "openvino" if precision == "bf16" and installed("openvino") else "torch"
-        runtime = "torch" if device != "cpu" else "onnx" if precision == "fp32" else fast  # type: ignore[assignment]
+        fast: RuntimeName = "openvino" if precision == "bf16" and installed("openvino") else "torch"
+        runtime = "torch" if device != "cpu" else "onnx" if precision == "fp32" else fast
     note = _refusal(graph, runtime, precision) if graph is not None else None
     if runtime != "torch" and note is not None and note.is_file():
         return "torch", note.read_text(encoding="utf-8", errors="replace")
@@ -333,9 +314,9 @@ def _of_one_size(module: nn.Module, size: int) -> nn.Module:
     """
     if not getattr(module, "dynamic_img_size", False) or not hasattr(module, "set_input_size"):
         return module
-    settled: Any = copy.deepcopy(module)
-    settled.set_input_size(img_size=(size, size))
-    return settled  # type: ignore[no-any-return]
+    settled = copy.deepcopy(module)
+    set_image_size(settled, size)
+    return settled
 
 
 @contextlib.contextmanager
@@ -384,22 +365,19 @@ def _run_graph(
 
 
 def _check_agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> None:
-    """Raise `BackboneError` if an exported graph disagrees with torch."""
-    found, least = _agreement(backbone, layers, runtime), AGREEMENT[runtime.precision]
-    if found < least:
-        raise BackboneError(f"{runtime.name} in {runtime.precision} disagrees with torch: cosine {found:.6f} < {least}")
-
-
-def _agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> float:
-    """Return the lowest cosine between an exported graph and torch over a few smooth random images and all layers."""
+    """Raise `BackboneError` if an exported graph disagrees with torch: on a few smooth random images, in any layer."""
     pixels = backbone.example(3, seed=0)
     with torch.inference_mode():
         expected = Taps(backbone, layers).eval()(pixels)
-    found = runtime(pixels.numpy())
-    return min(
-        float(torch.nn.functional.cosine_similarity(e.double(), torch.from_numpy(f).double(), dim=1).min())
+    found = map(torch.from_numpy, runtime(pixels.numpy()))
+    cosine = min(
+        float(torch.nn.functional.cosine_similarity(e.double(), f.double(), dim=1).min())
         for e, f in zip(expected, found, strict=True)
     )
+    if cosine < (least := AGREEMENT[runtime.precision]):
+        raise BackboneError(
+            f"{runtime.name} in {runtime.precision} disagrees with torch: cosine {cosine:.6f} < {least}"
+        )
 
 
 def _keep(content: bytes, path: Path | None) -> None:
@@ -423,36 +401,35 @@ class Graph(nn.Module):
         layer: what this output contains.
     """
 
-    def __init__(self, path: Path, output: str | None) -> None:
+    def __init__(self, path: Path, output: str | None, size: int) -> None:
         super().__init__()
+        try_graph(path, output, size)
         with guarded(path.name, "an ONNX graph", error=CheckpointError):
-            self.session = _start_session(path)
-        taken, names = self.session.get_inputs()[0], [each.name for each in self.session.get_outputs()]
+            self.session = start_session(path)
+            self._input, self._dtype, shape = image_input(self.session, path.name)
+        names = [each.name for each in self.session.get_outputs()]
         if output is not None and output not in names:
             raise UnknownNameError(f"output of {path.name}", output, names)
-        self.output, self._input, self._dtype = output or names[0], taken.name, taken.type
-        shape = list(taken.shape)
-        if len(shape) != 4:
-            raise CheckpointError(f"{path.name} takes {shape}; images (n, 3, h, w) are needed.")
+        self.output = output or names[0]
         self.channels_last = shape[3] in (1, 3)
-        sides = [each for each in (shape[1:3] if self.channels_last else shape[2:]) if isinstance(each, int)]
-        self.side = int(sides[0]) if sides else 0
-        self._batch = shape[0] if isinstance(shape[0], int) else 0
+        self.side = next(filter(None, shape[1:3] if self.channels_last else shape[2:]), 0)
+        self._batch = shape[0]
         self.own_fingerprint = graph_digest(path)[:16]
         width = self.session.get_outputs()[names.index(self.output)].shape[-1:]
         self.layer = _describe(path, self.output, width[0] if width else None, names)
 
     def forward(self, images: Tensor) -> Tensor:
         given = images.permute(0, 2, 3, 1) if self.channels_last else images
-        array = np.ascontiguousarray(given.cpu().numpy(), np.float16 if "16" in self._dtype else np.float32)
+        array = np.ascontiguousarray(given.cpu().numpy(), self._dtype)
         step = self._batch or len(array)
         parts = [self._run(array[begin : begin + step], step) for begin in range(0, len(array), step)]
         return torch.from_numpy(np.concatenate(parts))
 
-    def _run(self, array: npt.NDArray[Any], step: int) -> npt.NDArray[np.float32]:
+    def _run(self, array: AnyArray, step: int) -> Float32Array:
         """Run one batch; a graph of a fixed batch size gets its last images more than once."""
         padded = array if len(array) == step else np.concatenate([array, array[-1:].repeat(step - len(array), 0)])
-        (found,) = self.session.run([self.output], {self._input: padded})
+        with guarded("the ONNX graph", "a model of images", error=BackboneError):
+            (found,) = self.session.run([self.output], {self._input: padded})
         return np.asarray(found, np.float32)[: len(array)]
 
 

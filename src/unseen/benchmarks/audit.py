@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.backbones.load import check_backbone
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.concepts import Relation, audit_classes
 from unseen.concepts.mapping import SEEN_SETS as SEEN_SETS
+from unseen.core.arrays import BoolArray, IntArray
 from unseen.core.errors import DataError, UnknownNameError, UnseenError, UsageError
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS
@@ -32,8 +32,6 @@ MODEL = "packaged:efficientnet-lite0"
 LAYER = "pooled"
 
 Status = Literal["pass", "warning", "fail", "skipped"]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 #: Number of label permutations of the shuffled-label control.
 SHUFFLES = 10
@@ -214,10 +212,15 @@ def run_checks(
             yield check_readable(rows)
             if copies:
                 yield check_copies(bench, model, data)
-        probe = _Probe(rows, model, seed)
-        yield from (probe.check_majority(), probe.check_shuffled_labels(), probe.check_more_labels())
-        baseline = random_baseline(bench, model)
-        yield probe.check_random_weights(baseline, bench.splits(baseline, data) if baseline else None)
+        yield from run_controls(bench, data, model, seed=seed)
+
+
+def run_controls(bench: Workbench, data: str, model: str, *, seed: int = 0) -> Iterator[Check]:
+    """Yield the checks of one model whose outcome is known if data, weights and code are right."""
+    probe = _Probe(bench.splits(model, data), model, seed)
+    yield from (probe.check_majority(), probe.check_shuffled_labels(), probe.check_more_labels())
+    baseline = random_baseline(bench, model)
+    yield probe.check_random_weights(baseline, bench.splits(baseline, data) if baseline else None)
 
 
 def check_balance(dataset: Dataset) -> Check:
@@ -272,12 +275,13 @@ def random_baseline(bench: Workbench, model: str) -> str:
         return ""
     backbone = bench.backbone(model)
     for architecture in (backbone.card.architecture.removeprefix("timm:"), RANDOM_BASELINE):
-        name = f"random:{architecture}?size={backbone.preprocessing.size}"
+        name = f"random:{architecture}"
         try:
             check_backbone(name)
         except UnseenError:
             continue
-        return name
+        size = backbone.preprocessing.size
+        return name if bench.backbone(name).preprocessing.size == size else f"{name}?size={size}"
     return ""
 
 

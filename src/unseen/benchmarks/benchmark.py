@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from unseen.benchmarks.citations import references
 from unseen.core.errors import DataError, UnseenError
-from unseen.core.identity import option, parameters_of, plain, with_content
+from unseen.core.identity import Values, option, parameters_of, plain, with_content
 from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.data.load import resolve_dataset
@@ -75,7 +75,7 @@ class Benchmark(ABC):
         """
         return ()
 
-    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, object]]:
         """Return independent parts of a group's work that any worker can do now, as JSON values.
 
         The run calls this again when all are done, until there are no new ones; then it calls `evaluate`, which reads
@@ -83,7 +83,7 @@ class Benchmark(ABC):
         """
         return ()
 
-    def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
+    def do_piece(self, piece: Mapping[str, object], cells: Sequence[Cell], bench: Workbench) -> None:
         """Do one part; `evaluate` repeats and reports a failure."""
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ class Benchmark(ABC):
         what, advice = _KINDS[dataset.target]
         raise DataError(f"{dataset.id!r} has {what} per image, which {self.name} does not take. {advice}")
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         """Return the versions of the solvers, methods or scores that a cell's number depends on."""
         return {}
 
@@ -109,7 +109,7 @@ class Benchmark(ABC):
         """Return the fields that change no number given the others, such as the length of an unused search."""
         return ()
 
-    def points(self, dataset: str) -> list[dict[str, Any]]:
+    def points(self, dataset: str) -> list[Values]:
         """Return what distinguishes the cells on one dataset, in the order in which they are shown."""
         axes = {str(f.metadata["axis"]): getattr(self, f.name) for f in fields(self) if f.metadata.get("axis")}
         return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
@@ -129,14 +129,9 @@ class Benchmark(ABC):
             for point in self.points(dataset)
         ]
 
-    def _version(self, point: Mapping[str, Any]) -> str:
+    def _version(self, point: Mapping[str, object]) -> str:
         used = [f"{name}.{number}" for name, number in sorted(self.components(point).items())]
         return " ".join([str(self.version), *used])
-
-
-def find_command(command: str) -> str | None:
-    """Return the name of the benchmark that the command line calls `command`, or None."""
-    return next((name for name in BENCHMARKS if info_of(name).command == command), None)
 
 
 def benchmark_cards() -> list[MethodCard]:
@@ -155,7 +150,7 @@ def benchmark_cards() -> list[MethodCard]:
 
 
 def make_benchmark(
-    name: str, options: Mapping[str, Any], *, source: str = "", base: Path | None = None, texts: bool = False
+    name: str, options: Mapping[str, object], *, source: str = "", base: Path | None = None, texts: bool = False
 ) -> Benchmark:
     """Return a benchmark from its name and its options; errors name an unknown or ill-typed option.
 
@@ -170,7 +165,8 @@ def make_benchmark(
         if f.metadata.get("dataset") and (value := getattr(made, f.name)):
             many = isinstance(value, tuple)
             found = tuple(resolve_dataset(each, base or Path()) for each in (value if many else (value,)))
-            made = replace(made, **{f.name: found if many else found[0]})  # type: ignore[arg-type]
+            changed: Values = {f.name: found if many else found[0]}
+            made = replace(made, **changed)
     return made
 
 
@@ -210,7 +206,7 @@ def benchmark_of(cell: Cell, base: Path | None = None) -> Benchmark:
     """
     kind = BENCHMARKS.get(cell.benchmark)
     parameters = info_of(cell.benchmark).cell_options(cell.parameters)
-    options: dict[str, Any] = {}
+    options: Values = {}
     for field in fields(kind):
         axis = field.metadata.get("axis")
         if (axis or field.name) not in parameters:
@@ -231,7 +227,7 @@ def _same_file(value: str, base: Path) -> str:
     return str(path)
 
 
-def _options(kind: type, parameters: Mapping[str, Any]) -> list[str]:
+def _options(kind: type, parameters: Mapping[str, object]) -> list[str]:
     """Return the options of a dataclass that give these parameters; defaults are left out, except for axes."""
     words: list[str] = []
     for field in fields(kind):
@@ -243,7 +239,7 @@ def _options(kind: type, parameters: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _written(option: str, value: Any, *, several: bool) -> list[str]:
+def _written(option: str, value: object, *, several: bool) -> list[str]:
     if isinstance(value, bool):
         return [option if value else option.replace("--", "--no-", 1)]
     values = value if isinstance(value, list | tuple) else [value]

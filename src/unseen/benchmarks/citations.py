@@ -16,13 +16,13 @@ from importlib.resources import files
 from typing import Any
 
 from unseen.core.errors import UnseenError
-from unseen.core.identity import canonical_json
+from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.typed import Details
 from unseen.results.comparability import SEED, current, sort_key, value_text
 from unseen.results.info import info_of
 from unseen.results.render import latex_text
-from unseen.results.table import run_findings
+from unseen.results.table import DisplayNames, run_findings
 
 
 @cache
@@ -124,7 +124,7 @@ def _written(kind: str, key: str, fields: Mapping[str, str]) -> str:
 
 
 def method_paragraphs(
-    results: Iterable[Result], names: Mapping[str, str] | None = None
+    results: Iterable[Result], names: DisplayNames | None = None
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return per benchmark a paragraph and what to cite with it (`BenchmarkInfo.citations`).
 
@@ -138,7 +138,7 @@ def method_paragraphs(
     return [(_paragraph(name, own, names or {}), info_of(name).citations) for name, own in sorted(by_benchmark.items())]
 
 
-def _paragraph(benchmark: str, results: Sequence[Result], names: Mapping[str, str]) -> str:
+def _paragraph(benchmark: str, results: Sequence[Result], names: DisplayNames) -> str:
     values = _values(results)
     sentence = info_of(benchmark).sentence
     named = {name for _, name, _, _ in string.Formatter().parse(sentence) if name}
@@ -156,7 +156,7 @@ def _paragraph(benchmark: str, results: Sequence[Result], names: Mapping[str, st
     return " ".join([*sentences, f"Computed with {used}."])
 
 
-def _counts(results: Sequence[Result], seeds: str | None, names: Mapping[str, str]) -> str:
+def _counts(results: Sequence[Result], seeds: str | None, names: DisplayNames) -> str:
     datasets = sorted({names.get(result.cell.dataset, result.cell.dataset) for result in results})
     models = len({result.cell.model for result in results})
     text = f"{models} {'model' if models == 1 else 'models'} on {_listed(datasets)}"
@@ -171,7 +171,7 @@ def _counts(results: Sequence[Result], seeds: str | None, names: Mapping[str, st
 
 def _values(results: Sequence[Result]) -> dict[str, str]:
     """Return by parameter every value that occurs, as text."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Values] = {}
     for result in results:
         for name, value in sorted(_flat(result.cell.parameters).items()):
             found.setdefault(name, {}).setdefault(canonical_json(value), value)
@@ -181,14 +181,14 @@ def _values(results: Sequence[Result]) -> dict[str, str]:
     }
 
 
-def _parameter_text(value: Any) -> str:
+def _parameter_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else value_text(value) or "none"
 
 
-def _flat(parameters: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _flat(parameters: Mapping[str, object], above: str = "") -> Values:
+    found: Values = {}
     for name, value in parameters.items():
         found |= _flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}
     return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
+from unseen.core.identity import Values
 from unseen.core.records import ModelCard, Result
 from unseen.reports.blocks import Figure, Section, plain_table
 from unseen.reports.charts import Axis, Dots, interval_fields
@@ -25,7 +26,7 @@ from unseen.results.comparability import older_note, value_text
 from unseen.results.export import Merged
 from unseen.results.grid import Column, Grid, Summary, grids
 from unseen.results.info import MetricStyle
-from unseen.results.table import MARK_NOTE, Table, TableCell, heading, parted, summary_cell
+from unseen.results.table import MARK_NOTE, DisplayNames, Table, TableCell, heading, parted, summary_cell
 from unseen.stats import Difference
 
 
@@ -75,7 +76,7 @@ class Duel:
         """Return 1 if the first is significantly better, -1 if the second is, 0 otherwise."""
         return int(math.copysign(1, self.found.value)) if self.found.significant else 0
 
-    def label(self, names: Mapping[str, str]) -> str:
+    def label(self, names: DisplayNames) -> str:
         """Return the question in words, such as "probe on Grocery, shots 5"."""
         place = f"{self.column.benchmark} on {names.get(self.column.dataset, self.column.dataset)}"
         return ", ".join([place, *(f"{name} {value}" for name, value in self.setting.items())])
@@ -101,7 +102,7 @@ def duels(results: Sequence[Result], first: str, second: str) -> list[Duel]:
     return found
 
 
-def summary_lines(found: Sequence[Duel], names: Mapping[str, str], first: str, second: str) -> list[str]:
+def summary_lines(found: Sequence[Duel], names: DisplayNames, first: str, second: str) -> list[str]:
     """Return the comparison in words: over all questions, then question by question."""
     lines = [f"{duel.label(names)}: {_difference(duel, names)}." for duel in found]
     if len(found) > 1:
@@ -124,7 +125,7 @@ def summary_lines(found: Sequence[Duel], names: Mapping[str, str], first: str, s
     return lines
 
 
-def _difference(duel: Duel, names: Mapping[str, str]) -> str:
+def _difference(duel: Duel, names: DisplayNames) -> str:
     value, sides = duel.found, [duel.first, duel.second]
     if value.value < 0:
         value, sides = value.reversed(), sides[::-1]
@@ -138,7 +139,7 @@ def _difference(duel: Duel, names: Mapping[str, str]) -> str:
 
 
 def comparison_page(
-    found: Sequence[Duel], first: str, second: str, *, names: Mapping[str, str], cards: Mapping[str, ModelCard]
+    found: Sequence[Duel], first: str, second: str, *, names: DisplayNames, cards: Mapping[str, ModelCard]
 ) -> Page:
     """Return the page of a comparison; `names` has models and datasets."""
     lines = summary_lines(found, names, first, second)
@@ -156,7 +157,7 @@ def comparison_page(
     return Page([section], f"{names[first]} and {names[second]}, compared", [counted(len(found), "question")])
 
 
-def difference_chart(found: Sequence[Duel], first: str, second: str, names: Mapping[str, str]) -> Dots | None:
+def difference_chart(found: Sequence[Duel], first: str, second: str, names: DisplayNames) -> Dots | None:
     """Return a chart of all differences that are percentages; None if there are none."""
     keys = {
         1: Key(f"{names[first]} is better", PALETTE[0], SYMBOLS[0]),
@@ -175,7 +176,7 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Mapp
     return chart if rows else None
 
 
-def _table(found: Sequence[Duel], names: Mapping[str, str], sides: Sequence[str]) -> Table:
+def _table(found: Sequence[Duel], names: DisplayNames, sides: Sequence[str]) -> Table:
     rows = []
     for duel in found:
         difference, style = duel.found, duel.style
@@ -184,28 +185,27 @@ def _table(found: Sequence[Duel], names: Mapping[str, str], sides: Sequence[str]
             for s, won in ((duel.first, duel.verdict > 0), (duel.second, duel.verdict < 0))
         ]
         limits = f"{duel.shown(difference.low)} to {duel.shown(difference.high)}"
-        texts = [limits, f"{difference.adjusted_p:.2g}"] if duel.how else ["–", "–"]
+        test = [TableCell(limits, difference.low), TableCell(f"{difference.adjusted_p:.2g}", difference.adjusted_p)]
         rows.append(
             [
-                TableCell(duel.label(names), duel.label(names)),
+                TableCell(duel.label(names)),
                 TableCell(style.heading),
                 *values,
                 TableCell(duel.shown(difference.value), difference.value),
-                TableCell(texts[0]),
-                TableCell(texts[1], difference.adjusted_p if duel.how else None),
+                *(test if duel.how else [TableCell()] * 2),
                 TableCell({"images": "same images", "intervals": "two intervals", "": "no test"}[duel.how]),
-                TableCell(f"{duel.images:,}" if duel.images else "–", duel.images),
+                TableCell(f"{duel.images:,}", duel.images) if duel.images else TableCell(),
             ]
         )
     columns = ["question", "metric", *sides, "difference", "95 % confidence interval", "p", "how", "images"]
     caption = "Every question (p adjusted by Holm over the pairs of models of a question)"
-    return Table(caption, columns, rows, numeric=(2, 3, 4, 5, 6, 8))
+    return Table(caption, columns, rows)
 
 
 _FACTS = ("id", "group", "architecture", "parameters", "flops", "feature_dim", "source", "license", "citation", "notes")
 
 
-def _facts(models: Sequence[str], names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> Table:
+def _facts(models: Sequence[str], names: DisplayNames, cards: Mapping[str, ModelCard]) -> Table:
     rows = []
     for fact in _FACTS:
         values: list[Any] = [model if fact == "id" else getattr(cards.get(model), fact, None) for model in models]
@@ -296,7 +296,7 @@ def _places(grid: Grid, column: Column) -> Mapping[str, tuple[int, int]]:
     return {m: (n, n + values.count(v) - 1) for m, n, v in zip(decision.order, first, values, strict=True)}
 
 
-def leaderboard_page(merged: Merged, *, names: Mapping[str, str]) -> Page:
+def leaderboard_page(merged: Merged, *, names: DisplayNames) -> Page:
     """Return the static page: one board after the other, then the rules."""
     found = boards(merged.results)
     tables = [board_table(board, names) for board in found]
@@ -312,13 +312,13 @@ def leaderboard_page(merged: Merged, *, names: Mapping[str, str]) -> Page:
     return Page([*sections, Section("How to read it", "rules", prose=prose, points=points)], "Leaderboard", counts)
 
 
-def board_table(board: Board, names: Mapping[str, str]) -> Table:
+def board_table(board: Board, names: DisplayNames) -> Table:
     """Return a board as a table: values with their intervals and places."""
     title, heads = heading(board.grid, board.columns, names)
     rows = []
     for model in board.models:
         mean, name = board.mean_place(model), names.get(model, model)
-        first = [TableCell(name, name.lower(), hint=model), TableCell(f"{mean:.1f}", mean)]
+        first = [TableCell(name, hint=model), TableCell(f"{mean:.1f}", mean)]
         rows.append([*first, *(board.cell(model, column) for column in board.columns)])
     notes = [f"{MARK_NOTE}."] if any(cell.mark for row in rows for cell in row) else []
     untested = [head for head, column in zip(heads, board.columns, strict=True) if not board.tested(column)]
@@ -327,10 +327,10 @@ def board_table(board: Board, names: Mapping[str, str]) -> Table:
         rule = "they are ordered by value, and differences are not tested"
         notes.insert(0, f"Values{where} have no confidence interval: {rule}.")
     columns = ["model", "mean place", *heads]
-    return Table(title, columns, rows, range(1, len(columns)), row_keys=board.models, notes=notes)
+    return Table(title, columns, rows, row_keys=board.models, notes=notes)
 
 
-def board_json(board: Board, names: Mapping[str, str]) -> dict[str, Any]:
+def board_json(board: Board, names: DisplayNames) -> Values:
     """Return a board as JSON values."""
     title, heads = heading(board.grid, board.columns, names)
     rows = []

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.workbench import SplitRows
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
@@ -28,7 +28,7 @@ Shots = Positive | Literal["all"]
 Validation = Literal["own", "drawn"]
 
 #: Features (row-sliceable) and labels or targets of one split.
-Arrays = tuple[Any, npt.NDArray[Any]]
+Arrays = tuple[Any, AnyArray]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ProbeOptions:
         """Return `square_root` if it is off, so that results from before this option keep their ids."""
         return () if self.square_root else ("square_root",)
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
 
         return {self.solver: solver_version(self.solver)}
 
@@ -74,7 +74,7 @@ def probe_cells(
     options: ProbeOptions,
     *,
     classes: int,
-    details: Mapping[str, Any] | None = None,
+    details: Mapping[str, object] | None = None,
     how: Extraction | None = None,
 ) -> Iterator[Result]:
     """Yield the results of cells that differ in shots and seed, over the same rows.
@@ -178,7 +178,7 @@ def pool_validation(splits: Mapping[str, Arrays]) -> Mapping[str, Arrays]:
     return {"train": pooled, "test": splits["test"]}
 
 
-def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) -> Result:
+def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, object]) -> Result:
     """Return the result of a cell, with `details` of its dataset."""
     values, expected = record.to_dict(), record.expected_interval()
     metrics = {"top1": record.top1, "top5": record.top5, "mean_per_class": float(np.nanmean(record.per_class))}

@@ -15,22 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.backbones.load import backbone_revision, load_backbone
+from unseen.core.arrays import FloatingArray, IntArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
+from unseen.core.names import Name
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import Recorder, RunRecord, SplitCounts, dropped
 from unseen.data import Dataset, Split, load_dataset
 from unseen.data.dataset import ALL, JoinedSplit
+from unseen.data.load import SOURCES
+from unseen.data.sources.features import FeatureDataset, given_names
 from unseen.features import Extraction, FeatureRows, FeatureStore, NoProgress, Progress
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
-FloatArray = npt.NDArray[np.floating[Any]]
 
 #: A change of a model before extraction, such as another preprocessing.
 View = Callable[["Backbone"], "Backbone"]
@@ -60,8 +62,8 @@ class SplitRows:
     """
 
     features: Any
-    labels: npt.NDArray[np.int64]
-    index: npt.NDArray[np.int64]
+    labels: IntArray
+    index: IntArray
     total: int
     skipped: dict[str, str] = field(default_factory=dict)
     speed: float | None = None
@@ -131,7 +133,8 @@ class Workbench:
         self, model: str, dataset: str, layer: str = "pooled", *, view: View | None = None
     ) -> dict[str, SplitRows]:
         """Return `split` for every split of the dataset."""
-        return {name: self.split(model, dataset, name, layer, view=view) for name in self.dataset(dataset).splits}
+        names = self.dataset(dataset).splits
+        return {name: self.layers(model, dataset, name, (layer,), view=view)[layer] for name in names}
 
     def layers(
         self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None = None
@@ -152,6 +155,8 @@ class Workbench:
         data = self.dataset(dataset) if isinstance(dataset, str) else dataset
         images = data.split(split)
         if model.startswith(GIVEN):
+            if other := [layer for layer in layers if layer != "pooled"]:
+                raise UnknownNameError(f"layer of {model}", other[0], ["pooled"], hint="The dataset has features only.")
             return dict.fromkeys(layers, _published(data, model, split))
         if images.whole is not None:
             whole = self._layers(model, images.whole.dataset, ALL, layers, view=view)
@@ -206,6 +211,8 @@ class Workbench:
 
     def card(self, model: str) -> ModelCard:
         """Return the model's card with measured parameters, FLOPs and feature dimension; it is stored for later."""
+        if model.startswith(GIVEN[1]):
+            return ModelCard(id=model, name=model.removeprefix(GIVEN[1]), group="features of a dataset")
         with at_home(self.home):
             weights = self._weights(model)
         path = self.home / "cards" / f"{identify('card', '1', model, weights)}.json"
@@ -217,11 +224,21 @@ class Workbench:
         return card
 
 
-#: Scheme of published features of a dataset, in place of a model.
-GIVEN = "xlsa17:"
+#: Schemes of features that datasets have, in place of a model.
+GIVEN = ("xlsa17:", "features:")
 
 
-def _select(whole: SplitRows, images: Split, rows: npt.NDArray[np.int64]) -> SplitRows:
+def given_models(dataset: str) -> list[str]:
+    """Return the names of the features that a dataset has, such as `xlsa17:res101`; none if it needs a model."""
+    name = Name.parse(SOURCES.add_scheme(dataset))
+    if name.scheme == "features":
+        return [f"features:{each}" for each in given_names(Path(name.rest).expanduser())]
+    if name.scheme != "xlsa17" or "images" in name.options:
+        return []
+    return ["xlsa17:" + (Path(name.options["features"]).stem if "features" in name.options else "res101")]
+
+
+def _select(whole: SplitRows, images: Split, rows: IntArray) -> SplitRows:
     """Return the rows of a split out of those of the images that it was sampled from, without unreadable images."""
     place = np.full(whole.total, -1, np.int64)
     place[whole.index] = np.arange(len(whole.index))
@@ -238,15 +255,15 @@ def _select(whole: SplitRows, images: Split, rows: npt.NDArray[np.int64]) -> Spl
 
 
 def _published(dataset: Dataset, model: str, split: str) -> SplitRows:
-    """Return features that came with the dataset."""
-    known = getattr(dataset, "given_features", {})
-    if not known:
-        raise DataError(f"{model} are features that came with the xlsa17 datasets; {dataset.id!r} needs a model.")
-    name = model.removeprefix(GIVEN)
-    if name not in known:
-        raise UnknownNameError(f"features of {dataset.id}", name, known)
-    labels = dataset.split(split).labels
-    return SplitRows(known[name](split), labels, np.arange(len(labels)), len(labels))
+    """Return features that the dataset has; rows are read from the disk on demand where the file allows it."""
+    images = dataset.split(split)
+    if not isinstance(dataset, FeatureDataset) or images.feature_rows is None:
+        raise DataError(f"{model} names features that a dataset has; {dataset.id!r} has none and needs a model.")
+    name = model.partition(":")[2]
+    if name not in dataset.given_features:
+        raise UnknownNameError(f"features of {dataset.id}", name, dataset.given_features)
+    rows = FeatureRows.of(dataset.given_features[name]()).select(images.feature_rows)
+    return SplitRows(rows, images.labels, np.arange(len(images)), len(images))
 
 
 def _join(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
@@ -289,7 +306,7 @@ def kept_cards(home: Path) -> dict[str, ModelCard]:
 PROMPT_VERSION = 2
 
 
-def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templates: str) -> FloatArray:
+def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templates: str) -> FloatingArray:
     """Return the (c, d) embeddings of class names by a model's text tower; record classes that share a prompt.
 
     Raises:

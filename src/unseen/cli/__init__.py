@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Typer vendors its parser, so its usage errors have no public class.
         if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
             raise
-        if type(error).__name__ == "NoArgsIsHelpError":
-            error.show()  # type: ignore[attr-defined]
+        if type(error).__name__ == "NoArgsIsHelpError" and hasattr(error, "show"):
+            error.show()
             return int(error.exit_code)
         where = getattr(getattr(error, "ctx", None), "command_path", "unseen")
         return _fail(f"{error.format_message()} See: {where} --help", int(error.exit_code))

@@ -1,4 +1,4 @@
-"""The table of commands: where each one is defined, its help, and its examples.
+"""The table of commands: where each one is defined and its help; `examples.toml` has its examples.
 
 `unseen` imports the module of a command when the command runs, so a module may import what it needs at its top.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from unseen.cli.parser import EXAMPLES, Command, Group, make_command, root_options
+from unseen.cli.parser import Command, Group, make_command, root_options
 from unseen.core.registry import load_object
 from unseen.results.info import BENCHMARKS, info_of
 
@@ -35,74 +35,6 @@ COMMANDS = {
     "features": ("unseen.cli.features:features_commands", "List, verify and remove stored features."),
 }
 
-EXAMPLES |= {
-    "demo": ("unseen demo", "unseen demo --workers 2 --output demo.html"),
-    "run": ("unseen run demo --dry-run", "unseen run study.toml --workers 2"),
-    "probe": (
-        "unseen probe photos/ --models timm:resnet50 mine.pth",
-        "unseen probe packaged:grocery --models packaged:efficientnet-lite0 --shots 1 5 all --seeds 3",
-    ),
-    "cog run": (
-        "unseen cog run photos/ --models timm:resnet50",
-        "unseen cog run --data packaged:emoji --models packaged:efficientnet-lite0 --shots 1 all",
-    ),
-    "cog levels": (
-        "unseen cog levels --counts counts.csv",
-        "unseen cog levels --counts counts.csv --output levels.json",
-    ),
-    "cog check": ("unseen cog check", "unseen cog check --plan --models cog:resnet50"),
-    "cog finetune": (
-        "unseen cog finetune --models timm:resnet18 --steps 200",
-        "unseen cog finetune --data packaged:emoji --models timm:resnet18 --dry-run",
-    ),
-    "cog chart": ("unseen cog chart levels --output levels.pdf", "unseen cog chart kin --concept fox --output kin.svg"),
-    "cog noise": ("unseen cog noise packaged:emoji", "unseen cog noise photos/ --most 50 --json"),
-    "zsl run": (
-        "unseen zsl run xlsa17:AWA1 --methods ESZSL ALE",
-        "unseen zsl run packaged:emoji --models packaged:efficientnet-lite0 --methods ESZSL",
-    ),
-    "zsl compare": ("unseen zsl compare", "unseen zsl compare --published"),
-    "zsl look": ("unseen zsl look xlsa17:AWA1", "unseen zsl look packaged:emoji"),
-    "clip run": (
-        "unseen clip run photos/ --models open_clip:ViT-B-32/laion2b_s34b_b79k",
-        "unseen clip run packaged:grocery --models open_clip:ViT-B-32/laion2b_s34b_b79k --dry-run",
-    ),
-    "vtab run": (
-        "unseen vtab run --tasks caltech101 --root data/ --models timm:resnet50",
-        "unseen vtab run procedural:shapes-count --models packaged:efficientnet-lite0",
-    ),
-    "vtab check": ("unseen vtab check data/", "unseen vtab check data/ --json"),
-    "vtab analyse": ("unseen vtab analyse", "unseen vtab analyse --size full"),
-    "vtab chart": ("unseen vtab chart groups --output groups.pdf", "unseen vtab chart kinds --output kinds.svg"),
-    "vtab compare": ("unseen vtab compare", "unseen vtab compare --models timm:resnet50"),
-    "rank": (
-        "unseen rank photos/ --models timm:resnet50 timm:vit_small_patch16_224 mine.pth",
-        "unseen rank photos/ --models 'timm:*dino*' --budget 10m --dry-run",
-    ),
-    "check": (
-        "unseen check photos/ --models packaged:efficientnet-lite0",
-        "unseen check packaged:grocery --models packaged:efficientnet-lite0 --json",
-    ),
-    "audit": ("unseen audit photos/", "unseen audit classes.txt --json"),
-    "ls": ("unseen ls models --source timm", "unseen ls datasets"),
-    "doctor": ("unseen doctor", "unseen doctor --json"),
-    "results": ("unseen results --benchmark probe", "unseen results --latex table.tex --bibtex refs.bib"),
-    "results record": ("unseen results record", "unseen results record --benchmark probe"),
-    "results forget": ("unseen results forget --benchmark probe", "unseen results forget --models mine.pth --yes"),
-    "results verify": ("unseen results verify", "unseen results verify --json"),
-    "results repair": ("unseen results repair", "unseen results repair --home backup/"),
-    "results rerun": ("unseen results rerun 1a2b3c4d", "unseen results rerun 1a2b3c4d --json"),
-    "report": ("unseen report", "unseen report --figures figures/"),
-    "compare": (
-        "unseen compare packaged:efficientnet-lite0 packaged:efficientnet-lite1",
-        "unseen compare packaged:efficientnet-lite0 packaged:efficientnet-lite1 --json",
-    ),
-    "leaderboard": ("unseen leaderboard", "unseen leaderboard results.json --output board.html"),
-    "features ls": ("unseen features ls", "unseen features ls --json"),
-    "features verify": ("unseen features verify", "unseen features verify 'timm:*'"),
-    "features rm": ("unseen features rm packaged:emoji", "unseen features rm --all --yes"),
-}
-
 
 class Commands(Group):
     """The built-in commands, and one for each benchmark of a plug-in; each is imported when it runs."""
@@ -112,7 +44,7 @@ class Commands(Group):
         # Names and helps, for lists and suggestions; `resolve_command` loads the command.
         self.commands.update({name: Command(name, help=text) for name, (_, text) in COMMANDS.items()})
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         plugins = (each.name for each in entry_points(group="unseen.benchmarks"))
         return [*COMMANDS, *(name for name in plugins if name not in COMMANDS)]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
 from rich.progress import Progress, TaskID
 from rich.text import Text
+from typer import Argument, Option
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
@@ -66,7 +66,7 @@ class Output:
     drop: Path | None
     page: Path | None
 
-    def write(self, values: Mapping[str, Any], print_tables: Callable[[], None]) -> None:
+    def write(self, values: Mapping[str, object], print_tables: Callable[[], None]) -> None:
         """Print the findings, and write the JSON file."""
         if self.as_json:
             print_json(values)
@@ -137,40 +137,35 @@ def _print_rows(rows: Sequence[AuditRow], label: Callable[[str], str]) -> None:
 
 def _print_doubts(audit: Audit) -> None:
     """Print classes whose name has a seen sense besides the chosen one, and ambiguous classes with their senses."""
-    screen = console()
     for row in audit.rows:
         if (sense := row.other_sense_seen) is not None:
             words = f"{sense.wnid} {', '.join(sense.lemmas)}: {sense.definition}"
-            screen.print(Text(f"{row.match.name}: another sense is seen, {words}", style="yellow"))
+            say(f"{row.match.name}: another sense is seen, {words}", "yellow")
     doubtful = sorted((row for row in audit.rows if row.match.ambiguous), key=lambda row: not row.verdict_in_doubt)
     if doubtful:
-        title = "\nAmbiguous classes, the chosen sense first; settle them in a file for --mapping:"
-        screen.print(Text(title, style="bold"))
+        say("\nAmbiguous classes, the chosen sense first; settle them in a file for --mapping:", "bold")
     for row in doubtful:
         matters = "; another sense changes the verdict" if row.verdict_in_doubt else ""
-        screen.print(Text(f"{row.match.name}: {row.match.reason}{matters}"))
+        say(f"{row.match.name}: {row.match.reason}{matters}")
         for sense in row.senses[:_MOST_SENSES]:
             words = f"  {sense.wnid} {', '.join(sense.lemmas)}: {sense.definition} [{sense.relation}]"
-            screen.print(Text(words, style=_STYLES[sense.relation]))
+            say(words, _STYLES[sense.relation])
         if len(row.senses) > _MOST_SENSES:
-            screen.print(Text(f"  and {len(row.senses) - _MOST_SENSES} more", style="dim"))
+            say(f"  and {len(row.senses) - _MOST_SENSES} more", "dim")
 
 
 def _print_summary(audit: Audit) -> None:
-    screen = console()
     relations = ", ".join(f"{number} {relation}" for relation, number in audit.counts.items())
-    screen.print(Text(f"\nRelations: {relations}."))
+    say(f"\nRelations: {relations}.")
     how = {kind: sum(row.match.how == kind for row in audit.rows) for kind in ("qualified", "head", "none")}
     ambiguous = sum(row.match.ambiguous for row in audit.rows)
     if ambiguous or any(how.values()):
-        screen.print(
-            Text(
-                f"Matches to check: {ambiguous} ambiguous, {how['qualified']} without a qualifier of their name, "
-                f"{how['head']} by a part of their name (then the class is a kind of the synset), {how['none']} not "
-                "matched."
-            )
+        say(
+            f"Matches to check: {ambiguous} ambiguous, {how['qualified']} without a qualifier of their name, "
+            f"{how['head']} by a part of their name (then the class is a kind of the synset), {how['none']} not "
+            "matched."
         )
-    screen.print(Text(audit.summary, style="bold"))
+    say(audit.summary, "bold")
 
 
 # ---- copies among images ---------------------------------------------------------------------------------------------
@@ -241,7 +236,7 @@ def _method(report: DuplicateReport, model: str, threshold: float, crops: bool) 
 
 
 def _print_copies(report: DuplicateReport, method: str) -> None:
-    images, other, screen = report.images, report.against or report.images, console()
+    images, other = report.images, report.against or report.images
     rows = [
         [
             pair.kind.value,
@@ -257,11 +252,11 @@ def _print_copies(report: DuplicateReport, method: str) -> None:
         columns = ["kind", "image", "split", "copy", "its split", "pixels agree"]
         print_table(columns, rows, numeric=("pixels agree",), prose=("image", "copy"))
     if len(report.pairs) > len(rows):
-        screen.print(f"and {len(report.pairs) - len(rows):,} more pairs: --page shows them, --output writes them.")
+        say(f"and {len(report.pairs) - len(rows):,} more pairs: --page shows them, --output writes them.")
     for name, reason in list(report.unreadable.items())[:_MOST_UNREADABLE]:
-        screen.print(f"could not be opened: {name}: {reason}")
-    screen.print(report.summary, style="bold", soft_wrap=True)
-    screen.print(method, soft_wrap=True)
+        say(f"could not be opened: {name}: {reason}")
+    say(report.summary, "bold")
+    say(method)
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
@@ -270,27 +265,25 @@ def _print_copies(report: DuplicateReport, method: str) -> None:
 def audit(
     data: Annotated[
         str | None,
-        typer.Argument(metavar="DATA", help="A file with one class per line, or a dataset (packaged:emoji, photos/)."),
+        Argument(metavar="DATA", help="A file with one class per line, or a dataset (packaged:emoji, photos/)."),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option("--classes", "--data", metavar="DATA", help="The classes, like the argument DATA.")
+        str | None, Option("--classes", "--data", metavar="DATA", help="The classes, like the argument DATA.")
     ] = None,
-    seen: Annotated[str, typer.Option(help="imagenet-1k, imagenet-21k, or a file of wnids or names.")] = "imagenet-1k",
-    mapping: Annotated[Path | None, typer.Option(help="Ids that you chose: class<TAB>wnid per line.")] = None,
+    seen: Annotated[str, Option(help="imagenet-1k, imagenet-21k, or a file of wnids or names.")] = "imagenet-1k",
+    mapping: Annotated[Path | None, Option(help="Ids that you chose: class<TAB>wnid per line.")] = None,
     write_mapping: Annotated[
         Path | None,
-        typer.Option(
-            help="Write all classes with their ids to this file, to edit doubtful ones; ?wnids=FILE reads it."
-        ),
+        Option(help="Write all classes with their ids to this file, to edit doubtful ones; ?wnids=FILE reads it."),
     ] = None,
     as_json: JsonOption = False,
-    out: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write all findings as JSON.")] = None,
-    chart: Annotated[Path | None, typer.Option(help="Draw similarities to this .html, .svg, .png or .pdf.")] = None,
-    noun: Annotated[str, typer.Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
-    flagged: Annotated[bool, typer.Option("--flagged", help="List the flagged classes only.")] = False,
+    out: Annotated[Path | None, Option("--output", metavar="FILE", help="Write all findings as JSON.")] = None,
+    chart: Annotated[Path | None, Option(help="Draw similarities to this .html, .svg, .png or .pdf.")] = None,
+    noun: Annotated[str, Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
+    flagged: Annotated[bool, Option("--flagged", help="List the flagged classes only.")] = False,
     images: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--images",
             metavar="DATA",
             help="Search for copies among the images of DATA instead.",
@@ -299,28 +292,26 @@ def audit(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATA|STORE", help="Search in another dataset, or in stored features.", rich_help_panel=_COPIES
-        ),
+        Option(metavar="DATA|STORE", help="Search in another dataset, or in stored features.", rich_help_panel=_COPIES),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Model whose features find candidates; a packaged one by default.", rich_help_panel=_COPIES),
+        Option(help="Model whose features find candidates; a packaged one by default.", rich_help_panel=_COPIES),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=-1.0, max=1.0, help="Least cosine of a candidate.", rich_help_panel=_COPIES)
+        float | None, Option(min=-1.0, max=1.0, help="Least cosine of a candidate.", rich_help_panel=_COPIES)
     ] = None,
     crops: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--crops/--no-crops", help="Search for crops too, which takes most of the time.", rich_help_panel=_COPIES
         ),
     ] = True,
     drop: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the images to drop.", rich_help_panel=_COPIES)
+        Path | None, Option(metavar="FILE", help="Write the images to drop.", rich_help_panel=_COPIES)
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with the pairs.", rich_help_panel=_COPIES)
+        Path | None, Option(metavar="FILE", help="Write a page with the pairs.", rich_help_panel=_COPIES)
     ] = None,
     home: HomeOption = None,
 ) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from unseen.backbones.load import check_backbone, resolve_model
 from unseen.benchmarks.audit import MODEL, SEEN_SETS, run_checks
@@ -22,22 +22,18 @@ _STYLES = {"pass": "green", "warning": "yellow", "fail": "bold red", "skipped": 
 
 
 def check(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A dataset with class labels (photos/, packaged:grocery).")
-    ],
+    data: Annotated[str, Argument(metavar="DATA", help="A dataset with class labels (photos/, packaged:grocery).")],
     models: Annotated[
         list[str] | None,
-        typer.Option(
-            "--models", metavar="MODEL ...", help="Model names or checkpoint paths; packaged Lite0 by default."
-        ),
+        Option("--models", metavar="MODEL ...", help="Model names or checkpoint paths; packaged Lite0 by default."),
     ] = None,
     seen: Annotated[
-        str, typer.Option(metavar="SET", help="Training classes of the models: imagenet-1k or imagenet-21k.")
+        str, Option(metavar="SET", help="Training classes of the models: imagenet-1k or imagenet-21k.")
     ] = "imagenet-1k",
     copies: Annotated[
-        bool, typer.Option("--copies/--no-copies", help="Search for copies between training and test images.")
+        bool, Option("--copies/--no-copies", help="Search for copies between training and test images.")
     ] = True,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -58,7 +54,7 @@ def check(
     bench = Workbench(home_folder(home), progress=ConsoleProgress(screen))
     found = []
     for each in run_checks(bench, resolve_dataset(data, here), names, seen=seen, copies=copies, seed=seed):
-        screen.print(f"{each.status:>8}  {each.name}  {each.model}".rstrip(), markup=False, soft_wrap=True)
+        screen.print(f"{each.status:>8}  {each.name}  {each.model}".rstrip(), soft_wrap=True)
         found.append(each)
     if as_json:
         print_json([each.to_dict() for each in found])

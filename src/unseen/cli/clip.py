@@ -9,7 +9,7 @@ import typer
 from unseen.cli.parser import Command, Group
 from unseen.cli.results import show_results
 from unseen.cli.run import study_command
-from unseen.cli.tables import console
+from unseen.cli.tables import say
 from unseen.core.records import Result
 from unseen.core.typed import Details
 
@@ -22,7 +22,7 @@ def show_clip(results: Sequence[Result]) -> None:
     """Print the tables of all metrics, then the leak audit of each dataset."""
     show_results(results)
     for audit in dict.fromkeys(f"{r.cell.dataset}: {Details.read(r.details).audit}" for r in results if r.ok):
-        console().print(f"Leak audit of {audit}", soft_wrap=True, markup=False)
+        say(f"Leak audit of {audit}")
 
 
 clip_commands.command("run", cls=Command, help="Classify the test images of DATA by text prompts; nothing is trained.")(

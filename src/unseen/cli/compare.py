@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from unseen.benchmarks.compare import (
     Duel,
@@ -19,35 +19,35 @@ from unseen.benchmarks.compare import (
     summary_lines,
 )
 from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
+from unseen.cli.papers import display_names, model_cards_of
 from unseen.cli.results import (
     BenchmarkOption,
     DatasetOption,
     StudyOption,
-    check_known,
-    chosen_of,
-    open_results,
+    selected,
+    stored_models,
 )
-from unseen.cli.tables import console, count, print_json, print_model, say_written
+from unseen.cli.tables import count, print_json, print_model, say, say_written
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.reports import save_chart
 from unseen.results.export import merge, write_lines
 from unseen.results.render import markdown_table
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A model with stored results (unseen results).")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The model to compare it with.")],
+    first: Annotated[str, Argument(metavar="A", help="A model with stored results (unseen results).")],
+    second: Annotated[str, Argument(metavar="B", help="The model to compare it with.")],
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,
     dataset: DatasetOption = None,
     report: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Path of the report; HOME/reports/compare-A-B.html by default."),
+        Option("--output", metavar="FILE", help="Path of the report; HOME/reports/compare-A-B.html by default."),
     ] = None,
     chart: Annotated[
-        Path | None, typer.Option("--chart", metavar="FILE", help="Also write the chart: .html, .svg, .png or .pdf.")
+        Path | None, Option("--chart", metavar="FILE", help="Also write the chart: .html, .svg, .png or .pdf.")
     ] = None,
     as_json: JsonOption = False,
     home: HomeOption = None,
@@ -57,11 +57,8 @@ def compare(
     A and B are ids, or parts of ids that only one model has: lite0 stands for packaged:efficientnet-lite0.
     """
 
-    chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
-    with open_results(home) as database:
-        check_known(database, chosen)
-        known = database.names("model")
-        one, other = _model(first, known), _model(second, known)
+    with selected(home, {"study": study, "benchmark": benchmark, "dataset": dataset}) as (database, chosen):
+        one, other = (_model(name, database.names("model")) for name in (first, second))
         if one == other:
             raise UsageError(f"{one} is compared with itself. Name two models.")
         stored = database.latest(**chosen, include_failed=False)
@@ -72,36 +69,34 @@ def compare(
             f"Run both in one study, such as: unseen probe DATA --models {one} {other}"
         )
     own = [result for result in stored if result.cell.model in (one, other)]
-    cards = model_cards_of(own)
-    names = display_names(own, cards, dataset_cards_of(own))
+    names = display_names(own)
     stem = "-".join("".join(c if c.isalnum() else "-" for c in name).strip("-") for name in (one, other))
     page = report or home_folder(home) / "reports" / f"compare-{stem[:150]}.html"
-    comparison_page(found, one, other, names=names, cards=cards).write(page)
-    screen = console(error=as_json)
+    comparison_page(found, one, other, names=names, cards=model_cards_of(own)).write(page)
+    lines = summary_lines(found, names, one, other)
     if as_json:
         print_json([_plain(duel) for duel in found])
-    else:
-        for line in summary_lines(found, names, one, other):
-            screen.print(line, soft_wrap=True)
+        lines = []
     if chart is not None:
         drawn = difference_chart(found, one, other, names)
         if drawn is None:
             raise UsageError("there is nothing to draw: no metric of these questions is a percentage.")
-        screen.print(f"Chart: {save_chart(drawn, chart)}", soft_wrap=True)
-    screen.print(f"Report: {page}", soft_wrap=True)
+        lines.append(f"Chart: {save_chart(drawn, chart)}")
+    for line in [*lines, f"Report: {page}"]:
+        say(line, error=as_json)
 
 
 def _model(name: str, known: list[str]) -> str:
     """Return the model with this id, or the only one whose id contains it."""
-    like = [name] if name in known else [each for each in known if name in each]
+    like = stored_models(name, known)
     if len(like) > 1:
         raise UsageError(f"{name!r} is part of several models: {', '.join(like[:6])}. Write one of them out.")
-    if not like:
+    if like[0] not in known:
         raise UnknownNameError("model", name, known, hint="Only models that have results can be compared.")
     return like[0]
 
 
-def _plain(duel: Duel) -> dict[str, Any]:
+def _plain(duel: Duel) -> Values:
     sides = {
         name: {"model": side.model, "value": side.value, "values": list(side.values)}
         | {"low": side.interval.low, "high": side.interval.high}
@@ -127,14 +122,14 @@ def _plain(duel: Duel) -> dict[str, Any]:
 def leaderboard(
     sources: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="SOURCE", help="Homes, results.sqlite files, or output of `unseen results --json`."),
+        Argument(metavar="SOURCE", help="Homes, results.sqlite files, or output of `unseen results --json`."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Path of the report; HOME/reports/leaderboard.html by default."),
+        Option("--output", metavar="FILE", help="Path of the report; HOME/reports/leaderboard.html by default."),
     ] = None,
     markdown: Annotated[
-        str, typer.Option(metavar="FILE", help="Also write the boards as Markdown; - is standard output.")
+        str, Option(metavar="FILE", help="Also write the boards as Markdown; - is standard output.")
     ] = "",
     as_json: JsonOption = False,
     home: HomeOption = None,
@@ -145,7 +140,7 @@ def leaderboard(
         raise UsageError("only one of --json and --markdown - can go to standard output.")
     merged = merge(sources or [home_folder(home)])
     found = boards(merged.results)
-    names = display_names(merged.results, model_cards_of(merged.results), dataset_cards_of(merged.results))
+    names = display_names(merged.results)
     page = leaderboard_page(merged, names=names).write(out or home_folder(home) / "reports" / "leaderboard.html")
     tables = [board_table(board, names) for board in found]
     if as_json:
@@ -156,7 +151,8 @@ def leaderboard(
     if not as_json and markdown != "-":
         for table in tables:
             print_model(table)
-    screen = console(error=as_json or markdown == "-")
+    aside = as_json or markdown == "-"
     if merged.differing:
-        screen.print(f"{count(len(merged.differing), 'cell')} with other numbers in another source: the newest counts.")
-    screen.print(f"Leaderboard: {page} ({count(len(found), 'board')})", soft_wrap=True)
+        cells = count(len(merged.differing), "cell")
+        say(f"{cells} with other numbers in another source: the newest counts.", error=aside)
+    say(f"Leaderboard: {page} ({count(len(found), 'board')})", error=aside)

@@ -9,12 +9,12 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.tables import console, print_json, print_table
+from unseen.cli.tables import print_json, print_table, say
 from unseen.core.extras import EXTRAS, installed
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 
 _PACKAGES = (
     "unseen",
@@ -47,10 +47,10 @@ def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
     ]
     print_table(["extra", "installed", "for", "install"], rows, title="Extras", keep=("extra", "install"))
     for line in (*found["problems"], *found["next"]):
-        console().print(line, soft_wrap=True, markup=False)
+        say(line)
 
 
-def examine(home: Path | None = None) -> dict[str, Any]:
+def examine(home: Path | None = None) -> Values:
     """Return what `doctor` prints, as plain values."""
     base = home_folder(home)
     versions = {name: _version(name) for name in _PACKAGES}
@@ -120,7 +120,7 @@ def _caches() -> dict[str, dict[str, str]]:
     return {**found, "torch cache": _place(hub)}
 
 
-def _next(extras: dict[str, Any], base: Path) -> list[str]:
+def _next(extras: Values, base: Path) -> list[str]:
     if not extras["demo"]["installed"]:
         return ["Next: pip install 'unseen[demo]', then: unseen demo"]
     if not (base / "results.sqlite").is_file():

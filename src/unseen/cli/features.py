@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.parser import Command, Group
-from unseen.cli.tables import count, print_json, print_table, say
+from unseen.cli.tables import confirm, count, print_json, print_table, say
 from unseen.core.errors import CorruptPartError, UsageError
 from unseen.core.files import format_size
 from unseen.core.files import home as home_folder
@@ -39,7 +40,7 @@ def list_features(as_json: JsonOption = False, home: HomeOption = None) -> None:
 
 @features_commands.command("verify", cls=Command)
 def verify_features(
-    pattern: Annotated[str | None, typer.Argument(help=_PATTERN_HELP + "; all entries by default.")] = None,
+    pattern: Annotated[str | None, Argument(help=_PATTERN_HELP + "; all entries by default.")] = None,
     home: HomeOption = None,
 ) -> None:
     """Read every byte and compare it with the stored checksums; exit with code 2 if one differs."""
@@ -61,9 +62,9 @@ def verify_features(
 
 @features_commands.command("rm", cls=Command)
 def remove_features(
-    pattern: Annotated[str | None, typer.Argument(help=_PATTERN_HELP)] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Remove all stored features.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    pattern: Annotated[str | None, Argument(help=_PATTERN_HELP)] = None,
+    everything: Annotated[bool, Option("--all", help="Remove all stored features.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
     home: HomeOption = None,
 ) -> None:
     """List the selected features, ask, and remove them."""
@@ -75,8 +76,7 @@ def remove_features(
         say(f"No features are stored in {store.root}.")
         return
     _print_table(entries)
-    if not yes and not _confirmed(_total(entries)):
-        say("Nothing was removed.")
+    if not yes and not confirm(f"Remove {_total(entries)}?", "removed"):
         return
     store.remove(entries)
     say(f"Removed {_total(entries)}.")
@@ -84,15 +84,6 @@ def remove_features(
 
 def _store(home: Path | None) -> FeatureStore:
     return FeatureStore(home_folder(home) / "features")
-
-
-def _confirmed(what: str) -> bool:
-    try:
-        return typer.confirm(f"Remove {what}?")
-    except typer.Abort:
-        raise UsageError(
-            "nothing was removed: the question was not answered. Add --yes to remove without a question."
-        ) from None
 
 
 def _print_table(entries: list[Entry]) -> None:

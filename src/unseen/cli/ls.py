@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from unseen.cli.options import JsonOption
-from unseen.cli.tables import console, count, print_json, print_table
+from unseen.cli.tables import count, print_json, print_table, say
 from unseen.core.errors import UsageError
 from unseen.core.registry import load_object
 
@@ -16,12 +16,10 @@ Kind = Literal["models", "datasets", "benchmarks", "studies", "methods", "scores
 
 
 def ls(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    source: Annotated[str | None, typer.Option("--source", help="All models of one source, such as timm.")] = None,
-    paper: Annotated[
-        str | None, typer.Option("--paper", help="Only entries of a paper: cog, gbu, vtab, neucrab.")
-    ] = None,
-    group: Annotated[str | None, typer.Option("--group", help="Only one group.")] = None,
+    kind: Annotated[Kind, Argument(help="What to list.")],
+    source: Annotated[str | None, Option("--source", help="All models of one source, such as timm.")] = None,
+    paper: Annotated[str | None, Option("--paper", help="Only entries of a paper: cog, gbu, vtab, neucrab.")] = None,
+    group: Annotated[str | None, Option("--group", help="Only one group.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List models, datasets, benchmarks, studies, methods or scores."""
@@ -73,9 +71,9 @@ _COLUMNS = (
 )
 
 
-def _print(kind: str, cards: list[dict[str, Any]]) -> None:
+def _print(kind: str, cards: list[dict[str, object]]) -> None:
     if not cards:
-        console().print(f"0 {kind}")
+        say(f"0 {kind}")
         return
     columns = [c for c in _COLUMNS if any(card.get(c) not in (None, "", ()) for card in cards)]
     rows = [[_text(card.get(column)) for column in columns] for card in cards]
@@ -86,7 +84,7 @@ def _print(kind: str, cards: list[dict[str, Any]]) -> None:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -13,9 +13,10 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+from typer import Option
 
 from unseen.cli.parser import parameter
+from unseen.core.identity import Values
 from unseen.core.options import choices_of, is_many, kinds_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ DEFAULT_MODELS = (
 COMMON_EXTRACTION = ("device", "precision")
 
 
-def _running(name: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - the word of the command line
-    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=_RUNNING, **more)
+def _running(name: str, metavar: str, help: str, **more: Any) -> object:  # noqa: A002 - the word of the command line
+    return Option(name, metavar=metavar, help=help, rich_help_panel=_RUNNING, **more)
 
 
 _HOME = "Folder of features and results; $UNSEEN_HOME or the user's data folder by default."
@@ -45,7 +46,7 @@ OutputOption = Annotated[
 ]
 MODELS_HELP = "Model names or checkpoint paths"
 ModelsOption = Annotated[
-    list[str] | None, typer.Option("--models", metavar="NAME ...", help=f"{MODELS_HELP}.", rich_help_panel=DATA_PANEL)
+    list[str] | None, Option("--models", metavar="NAME ...", help=f"{MODELS_HELP}.", rich_help_panel=DATA_PANEL)
 ]
 _SCHEDULER = "With --engine dask: a running scheduler, tcp://host:8786 or its scheduler file."
 
@@ -119,7 +120,7 @@ class Fields:
         hints = get_type_hints(self.kind, include_extras=True)
         return [self._parameter(each, hints[each.name]) for each in self.fields()]
 
-    def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def given(self, values: Mapping[str, object]) -> Values:
         """Return, by field, the texts on the command line that differ from the default that the help shows."""
         found = {each.name: values[self._key(each.name)] for each in self.fields()}
         shown = {name for name in found if self.defaults is not None and self.defaults.get(name, "") is not None}
@@ -129,14 +130,14 @@ class Fields:
     def _key(self, name: str) -> str:
         return f"{self.word.replace('-', '_')}__{name}"
 
-    def _default(self, name: str) -> Any:
+    def _default(self, name: str) -> object:
         """Return the default of the dataclass as the command line writes it."""
         (value,) = [each.default for each in self.fields() if each.name == name]
         if isinstance(value, bool) or value is None:
             return value
         return [str(one) for one in value] if isinstance(value, tuple) else str(value)
 
-    def _parameter(self, each: dataclasses.Field[Any], hint: Any) -> Parameter:
+    def _parameter(self, each: dataclasses.Field[object], hint: object) -> Parameter:
         name = self.option_name(each.name)
         default = None if self.defaults is None else self.defaults.get(each.name, self._default(each.name))
         help_text, metavar = str(each.metadata.get("help", "")), _metavar(hint, each)
@@ -151,11 +152,11 @@ class Fields:
         else:
             kind = list[str] | None if is_many(hint) else str | None
         rare = each.metadata.get("rare", False) if self.common is None else each.name not in self.common
-        made = typer.Option(name, metavar=metavar, help=help_text, rich_help_panel=self.panel, hidden=rare)
+        made = Option(name, metavar=metavar, help=help_text, rich_help_panel=self.panel, hidden=rare)
         return parameter(self._key(each.name), Annotated[kind, made], None if default == [] else default)
 
 
-def _metavar(hint: Any, each: dataclasses.Field[Any]) -> str:
+def _metavar(hint: object, each: dataclasses.Field[object]) -> str:
     """Return the placeholder of an option's value in the help: short choices, or a word for its type."""
     kinds, words = kinds_of(hint), choices_of(hint)
     if bool in kinds:

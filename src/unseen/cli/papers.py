@@ -2,7 +2,7 @@ r"""Stored results as text: names to show, tables, failures; for papers LaTeX, M
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -40,28 +40,24 @@ def write_papers(found: Sequence[Result], metrics: Sequence[str], targets: Mappi
     """
     if not found:
         raise UsageError("there are no results to write: none has these names, or all of them failed.")
-    cards, datasets = model_cards_of(found), dataset_cards_of(found)
-    names = display_names(found, cards, datasets)
-    tables = result_tables(found, names, metrics)
+    cited = found, model_cards_of(found), dataset_cards_of(found)
+    names = display_names(found)
+    tables, methods = result_tables(found, names, metrics), method_paragraphs(found, names)
     if not tables:
         raise UsageError(f"no result has {' or '.join(metrics)}.")
+    words = [f"{render.markdown_words(text)}\n" for text, _ in methods]
+    texts: Mapping[str, Callable[[], str]] = {
+        "bibtex": lambda: bibtex(*cited),
+        "latex": lambda: _latex(tables, methods, citation_keys(*cited)),
+        "markdown": lambda: "\n".join([*map(render.markdown_table, tables), *words]),
+        "model-card": lambda: render.model_card(found, names, __version__),
+        "csv": lambda: "\n".join(map(render.csv_table, tables)),
+        "json": lambda: to_json([table.to_dict() for table in tables]) + "\n",
+    }
     for form, target in targets.items():
-        if target and form == "bibtex":
-            write_lines(target, [bibtex(found, cards, datasets)])
-        elif target and form == "latex":
-            write_lines(
-                target, [_latex(tables, method_paragraphs(found, names), citation_keys(found, cards, datasets))]
-            )
-        elif target and form == "markdown":
-            methods = [f"{render.markdown_words(text)}\n" for text, _ in method_paragraphs(found, names)]
-            write_lines(target, ["\n".join([*map(render.markdown_table, tables), *methods])])
-        elif target and form == "model-card":
-            write_lines(target, [render.model_card(found, names, __version__)])
-        elif target and form == "csv":
-            write_lines(target, ["\n".join(map(render.csv_table, tables))])
-        elif target:
-            write_lines(target, [to_json([table.to_dict() for table in tables]), "\n"])
-        say_written(target)
+        if target:
+            write_lines(target, [texts[form]()])
+            say_written(target)
 
 
 def _latex(tables: Sequence[Table], methods: Sequence[tuple[str, Sequence[str]]], keys: Mapping[str, str]) -> str:
@@ -76,7 +72,7 @@ def _latex(tables: Sequence[Table], methods: Sequence[tuple[str, Sequence[str]]]
 
 def tables_of(found: Sequence[Result], metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of results, with names to show."""
-    return result_tables(found, display_names(found, model_cards_of(found), dataset_cards_of(found)), metrics)
+    return result_tables(found, display_names(found), metrics)
 
 
 def failure_lines(failed: Sequence[Result]) -> Iterator[Text]:
@@ -95,26 +91,20 @@ def failure_lines(failed: Sequence[Result]) -> Iterator[Text]:
         yield Text(f"    {reason}", style="red")
 
 
-def display_names(
-    found: Sequence[Result], cards: dict[str, ModelCard], datasets: dict[str, DatasetCard]
-) -> dict[str, str]:
+def display_names(found: Sequence[Result]) -> dict[str, str]:
     """Return the names to show of benchmarks, models and datasets, by id."""
     benchmarks = {name: info_of(name).title for name in {result.cell.benchmark for result in found}}
     models = dict.fromkeys(result.cell.model for result in found)
-    data = short_names(dict.fromkeys(result.cell.dataset for result in found), datasets)
+    data = short_names(dict.fromkeys(result.cell.dataset for result in found), dataset_cards_of(found))
     # A folder or file is called by its last part, if no other one has the same.
     folders = {n: PurePath(n.partition(":")[2].partition("?")[0]).name for n in data if n.startswith(_ON_DISK)}
     once = {name: part for name, part in folders.items() if list(folders.values()).count(part) == 1}
-    return {**benchmarks, **short_names(models, cards), **data, **once}
+    return {**benchmarks, **short_names(models, model_cards_of(found)), **data, **once}
 
 
 def model_cards_of(found: Collection[Result]) -> dict[str, ModelCard]:
-    """Return the cards of the models of some results: see `known_cards`."""
-    return known_cards({result.cell.model for result in found})
-
-
-def known_cards(models: Collection[str]) -> dict[str, ModelCard]:
-    """Return the cards of models that their sources list, without loading a model."""
+    """Return the cards of the models of some results that their sources list, without loading a model."""
+    models = {result.cell.model for result in found}
     return {name: card for name, card in _listed_cards(BACKBONES, models).items() if name in models}
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from importlib.resources import files
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from unseen import __version__
 
-#: Two examples for each command, by the words after `unseen`; printed at the end of its help.
-EXAMPLES: dict[str, tuple[str, str]] = {}
 #: Names of options in 0.1, which still work where a command has the new name.
 ALIASES = {"--report": "--output", "--out": "--output", "--page": "--output", "--model": "--models"}
+
+
+@cache
+def examples() -> dict[str, list[str]]:
+    """Return the examples of each command, by the words after `unseen`."""
+    return tomllib.loads((files("unseen.cli") / "examples.toml").read_text(encoding="utf-8"))
 
 
 if TYPE_CHECKING:
@@ -44,9 +51,8 @@ class _Help(_Base):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
-        examples = EXAMPLES.get(ctx.command_path.partition(" ")[2], ())
-        if examples:
-            typer.echo("\n".join([" Examples:", *(f"   {line}" for line in examples)]))
+        if lines := examples().get(ctx.command_path.partition(" ")[2]):
+            typer.echo("\n".join([" Examples:", *(f"   {line}" for line in lines)]))
 
 
 class Group(_Help, TyperGroup):
@@ -56,7 +62,7 @@ class Group(_Help, TyperGroup):
 class Command(_Help, TyperCommand):
     """A command; `made_late` makes its options when they are needed."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
+    def get_params(self, ctx: object) -> list[Any]:
         make = getattr(self.callback, "make", None)
         if make is not None:
             made = _typer_command(make())
@@ -67,7 +73,7 @@ class Command(_Help, TyperCommand):
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         for each in ctx.command.params:
-            each.hidden = False  # type: ignore[attr-defined]
+            vars(each)["hidden"] = False
         typer.echo(ctx.get_help())
         raise typer.Exit
 
@@ -75,7 +81,7 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
 @cache
 def _help_all() -> Any:
     """Return the option `--help-all`, made by Typer."""
-    option = typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show all options and exit.")
+    option = Option("--help-all", callback=_show_all, is_eager=True, help="Show all options and exit.")
     function = with_parameters([parameter("help_all", Annotated[bool, option], False)], lambda values: None)
     (made,) = _typer_command(function).params
     made.expose_value, made.metavar = False, ""
@@ -89,7 +95,7 @@ def _renamed(argument: str, names: Collection[str]) -> str:
     return f"{new}{equals}{value}" if name not in names and new in names else argument
 
 
-def make_command(name: str, target: Any, text: str) -> Any:
+def make_command(name: str, target: Any, text: str) -> object:
     """Return the command of a function, or the group of a `typer.Typer`."""
     if isinstance(target, typer.Typer):
         found = typer.main.get_group(target)
@@ -113,7 +119,7 @@ def _print_version(wanted: bool) -> None:
 def root_options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+        Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Evaluate how well visual representations handle what they have never seen."""
@@ -125,17 +131,17 @@ def made_late(make: Callable[[], Callable[..., None]]) -> Callable[[], None]:
     def stub() -> None:
         raise AssertionError("Command.get_params replaces it before it is called")
 
-    stub.make = make  # type: ignore[attr-defined]
+    vars(stub)["make"] = make
     return stub
 
 
-def with_parameters(parameters: Sequence[Parameter], body: Callable[[dict[str, Any]], None]) -> Callable[..., None]:
+def with_parameters(parameters: Sequence[Parameter], body: Callable[[dict[str, object]], None]) -> Callable[..., None]:
     """Return a function with these parameters that calls `body` with their values."""
 
     def function(**values: Any) -> None:
         body(values)
 
-    function.__signature__ = Signature(list(parameters))  # type: ignore[attr-defined]
+    vars(function)["__signature__"] = Signature(list(parameters))
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     return function
 
@@ -156,6 +162,6 @@ def spread_lists(arguments: Sequence[str], lists: Collection[str], commands: Col
     return spread
 
 
-def parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
+def parameter(name: str, annotation: object, default: object = None) -> Parameter:
     """Return one parameter of a function that Typer reads."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -43,12 +43,12 @@ class ConsoleProgress:
         self._title, self._count, self._skipped = printable(title), 0, 0
         self._printed, self._total, self._done = monotonic(), total, done
         self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}", markup=False),
+            TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[skipped]}", style="yellow", markup=False),
+            TextColumn("{task.fields[skipped]}", style="yellow"),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
@@ -87,7 +87,7 @@ class ConsoleProgress:
 
     def print(self, text: str, style: str = "dim") -> None:
         """Print a line."""
-        self.console.print(text, style=style, markup=False, soft_wrap=True)
+        self.console.print(text, style=style, soft_wrap=True)
 
     def _rate(self) -> str:
         elapsed = self._bar.tasks[0].elapsed or 0.0

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from unseen.benchmarks.benchmark import make_benchmark
 from unseen.benchmarks.rank.candidates import CheckpointRanking
@@ -15,7 +15,7 @@ from unseen.cli.options import Running
 from unseen.cli.parser import parameter
 from unseen.cli.progress import ConsoleProgress
 from unseen.cli.run import Draft, engine_options, print_findings, show_plan, study_command
-from unseen.cli.tables import console, print_json, print_table
+from unseen.cli.tables import console, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.options import make_options
 from unseen.features import Extraction
@@ -25,19 +25,19 @@ from unseen.run.executor import make_engine
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 _MORE = [
-    parameter("top", Annotated[int, typer.Option("--top", min=1, help="How many checkpoints to recommend.")], 1),
+    parameter("top", Annotated[int, Option("--top", min=1, help="How many checkpoints to recommend.")], 1),
     parameter(
         "budget",
         Annotated[
             str | None,
-            typer.Option("--budget", help="Time limit, such as 90s, 10m or 1h: images are sampled to fit."),
+            Option("--budget", help="Time limit, such as 90s, 10m or 1h: images are sampled to fit."),
         ],
     ),
     parameter(
         "halving",
         Annotated[
             bool | None,
-            typer.Option(
+            Option(
                 "--halving/--no-halving",
                 help="Score all candidates on a few images first, and only those that may be the best on all; by "
                 "default if it saves time.",
@@ -47,7 +47,7 @@ _MORE = [
     parameter(
         "finetune_top",
         Annotated[
-            int, typer.Option("--finetune-top", min=0, metavar="N", help="Fine-tune the first N, to confirm the order.")
+            int, Option("--finetune-top", min=0, metavar="N", help="Fine-tune the first N, to confirm the order.")
         ],
         0,
     ),
@@ -133,11 +133,10 @@ def _show(ranking: CheckpointRanking, split: str) -> None:
         keep=("checkpoint", *DECIDING),
         caption=" ".join(table.notes).replace("Bold:", "*:") + f" {ranking.seconds:.0f} s in all.",
     )
-    screen = console()
     for note in ranking.all_notes:
-        screen.print(f"Note: {note}.", style="dim", markup=False, soft_wrap=True)
+        say(f"Note: {note}.", "dim")
     for candidate in ranking.failed:
-        screen.print(f"Failed: {candidate.label}: {candidate.error}", style="red", markup=False, soft_wrap=True)
-    screen.print(ranking.recommendation, style="bold", markup=False, soft_wrap=True)
+        say(f"Failed: {candidate.label}: {candidate.error}", "red")
+    say(ranking.recommendation, "bold")
     if ranking.page:
-        screen.print(f"Report: {ranking.page}", soft_wrap=True)
+        say(f"Report: {ranking.page}")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from unseen.benchmarks.workbench import Workbench, kept_cards
 from unseen.cli.options import HomeOption, JsonOption, split_names
 from unseen.cli.papers import dataset_cards_of, model_cards_of
-from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption, check_known, chosen_of, open_results
-from unseen.cli.tables import console, count, print_json, say
-from unseen.core.errors import UnknownNameError, UnseenError, UsageError
+from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption, selected
+from unseen.cli.tables import count, print_json, say
+from unseen.core.errors import UnseenError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.reports.page import ClassPictures
 from unseen.reports.theme import FORMATS, write_figures
@@ -25,28 +24,26 @@ from unseen.run.report import file_name, make_report
 def report(
     study: StudyOption = None,
     models: Annotated[
-        list[str] | None, typer.Option("--models", metavar="NAME ...", help="Only these models: ids, or parts of ids.")
+        list[str] | None, Option("--models", metavar="NAME ...", help="Only these models: ids, or parts of ids.")
     ] = None,
     benchmark: BenchmarkOption = None,
     dataset: DatasetOption = None,
     out: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Output file; HOME/reports/STUDY.html by default.")
+        Path | None, Option("--output", metavar="FILE", help="Output file; HOME/reports/STUDY.html by default.")
     ] = None,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
+    title: Annotated[str, Option(help="Title of the page.")] = "",
     figures: Annotated[
         Path | None,
-        typer.Option(
-            "--figures", metavar="FOLDER", help="Instead, write every figure as a file, one paper column wide."
-        ),
+        Option("--figures", metavar="FOLDER", help="Instead, write every figure as a file, one paper column wide."),
     ] = None,
     formats: Annotated[
         list[str] | None,
-        typer.Option("--format", metavar="NAME ...", help="Formats of --figures: pdf, svg, png; all by default."),
+        Option("--format", metavar="NAME ...", help="Formats of --figures: pdf, svg, png; all by default."),
     ] = None,
     measured: Annotated[
-        bool, typer.Option("--measured", help="Load models to measure sizes that are not stored yet.")
+        bool, Option("--measured", help="Load models to measure sizes that are not stored yet.")
     ] = False,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    show: Annotated[bool, Option("--open", help="Open the page in a browser.")] = False,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -55,11 +52,8 @@ def report(
     Without --study, one page contains the results of all studies; results that do not compare are shown separately.
     """
 
-    chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
-    with open_results(home) as database:
-        check_known(database, chosen)
-        if models:
-            chosen["model"] = matching_models(split_names(models), database.names("model"))
+    names = {"study": study, "benchmark": benchmark, "model": split_names(models), "dataset": dataset}
+    with selected(home, names, parts=True) as (database, chosen):
         found = database.latest(**chosen)
     if not found:
         raise UsageError("there are no such results. `unseen results` lists all results.")
@@ -84,7 +78,7 @@ def report(
         if as_json:
             print_json({"figures": [str(path) for path in written]})
         else:
-            console().print(f"{count(len(written), 'file')} written to {figures}", soft_wrap=True)
+            say(f"{count(len(written), 'file')} written to {figures}")
         return
     path = page.write(out or bench.home / "reports" / f"{file_name('-'.join(study or ['all']))}.html")
     if as_json:
@@ -92,22 +86,7 @@ def report(
     else:
         for _, headline in page.headlines:
             sure = f" ({headline.sure})" if headline.sure else ""
-            console().print(f"{headline.question}: {headline.text}{sure}", soft_wrap=True)
-        console().print(f"Report: {path} ({count(len(found), 'result')})", soft_wrap=True)
+            say(f"{headline.question}: {headline.text}{sure}")
+        say(f"Report: {path} ({count(len(found), 'result')})")
     if show:
         typer.launch(path.resolve().as_uri())
-
-
-def matching_models(names: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return models by id, by a pattern, or by a part of their ids.
-
-    Raises:
-        UnknownNameError: if no model with results matches a name.
-    """
-    found: dict[str, None] = {}
-    for name in names:
-        like = [name] if name in known else [each for each in known if fnmatchcase(each, name) or name in each]
-        if not like:
-            raise UnknownNameError("model", name, known, hint="Only models that have results can be shown.")
-        found |= dict.fromkeys(like)
-    return list(found)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from unseen.api.rerun import Rerun
 from unseen.api.rerun import rerun as compute
@@ -15,9 +18,10 @@ from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.papers import failure_lines, tables_of, write_papers
 from unseen.cli.parser import Command, Group
 from unseen.cli.progress import ConsoleProgress
-from unseen.cli.tables import console, count, print_json, print_model, say, say_written
+from unseen.cli.tables import confirm, console, count, print_json, print_model, say, say_written
 from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.results.comparability import current, older_note
 from unseen.results.database import FILE_NAME, ResultsDatabase
@@ -27,11 +31,11 @@ from unseen.results.repair import repair as repair_file
 
 Names = list[str] | None
 #: Names by column.
-Chosen = dict[str, Any]
+Chosen = Values
 
 
-def _only(name: str, what: str) -> Any:
-    return typer.Option(name, metavar="NAME ...", help=f"Only these {what}.")
+def _only(name: str, what: str) -> object:
+    return Option(name, metavar="NAME ...", help=f"Only these {what}.")
 
 
 StudyOption = Annotated[Names, _only("--study", "studies")]
@@ -51,29 +55,25 @@ def results(
     dataset: DatasetOption = None,
     metric: Annotated[Names, _only("--metric", "metrics")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print long form as JSON, with sweeps, details and run records.")
+        bool, Option("--json", help="Print long form as JSON, with sweeps, details and run records.")
     ] = False,
-    csv: Annotated[str, typer.Option(metavar="FILE", help="Write long form as CSV; - is standard output.")] = "",
-    parquet: Annotated[
-        str, typer.Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")
-    ] = "",
+    csv: Annotated[str, Option(metavar="FILE", help="Write long form as CSV; - is standard output.")] = "",
+    parquet: Annotated[str, Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")] = "",
     latex: Annotated[
-        str, typer.Option(metavar="FILE", help="Write tables for a paper (booktabs) and what was done; - prints them.")
+        str, Option(metavar="FILE", help="Write tables for a paper (booktabs) and what was done; - prints them.")
     ] = "",
-    markdown: Annotated[
-        str, typer.Option(metavar="FILE", help="Write the same as Markdown; - is standard output.")
-    ] = "",
+    markdown: Annotated[str, Option(metavar="FILE", help="Write the same as Markdown; - is standard output.")] = "",
     bibtex: Annotated[
-        str, typer.Option(metavar="FILE", help="Write what to cite for these results; - is standard output.")
+        str, Option(metavar="FILE", help="Write what to cite for these results; - is standard output.")
     ] = "",
     model_card: Annotated[
-        str, typer.Option(metavar="FILE", help="Write the model-index of a Hugging Face model card; - prints it.")
+        str, Option(metavar="FILE", help="Write the model-index of a Hugging Face model card; - prints it.")
     ] = "",
     table: Annotated[
-        bool, typer.Option("--table", help="With --json and --csv: the tables of the terminal, in full precision.")
+        bool, Option("--table", help="With --json and --csv: the tables of the terminal, in full precision.")
     ] = False,
-    all_metrics: Annotated[bool, typer.Option("--all-metrics", help="Show every metric.")] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed, with their reasons.")] = False,
+    all_metrics: Annotated[bool, Option("--all-metrics", help="Show every metric.")] = False,
+    failed: Annotated[bool, Option("--failed", help="Only cells that failed, with their reasons.")] = False,
     home: HomeOption = None,
 ) -> None:
     """Show the newest result of every cell, over seeds, with its 95 % confidence interval over test images.
@@ -81,18 +81,17 @@ def results(
     Tables are rounded; --json, --csv and --parquet give every value in full precision, one row per (cell, metric). With
     --table, --json and --csv give the tables themselves: values, limits, test images, chance and marks.
     """
-    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
     texts = {"latex": latex, "markdown": markdown, "bibtex": bibtex, "model-card": model_card}
     exports = {"parquet": parquet, "csv": csv, "json": "-" if as_json else ""}
+    names = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset, "metric": metric}
     if context.invoked_subcommand is not None:
-        if any((chosen, metric, table, all_metrics, failed, home, *texts.values(), *exports.values())):
+        if any((*names.values(), table, all_metrics, failed, home, *texts.values(), *exports.values())):
             raise UsageError(f"write options after the word: unseen results {context.invoked_subcommand} --study ...")
         return
     if [*texts.values(), *exports.values()].count("-") > 1:
         raise UsageError("only one of --json and the formats with - can go to standard output: give others a file.")
-    with open_results(home) as database:
-        chosen = _with_stored_models(database, chosen)
-        check_known(database, {**chosen, **({"metric": metric} if metric else {})})
+    with selected(home, names) as (database, chosen):
+        chosen.pop("metric", None)
         if table:
             texts |= {"csv": exports.pop("csv"), "json": exports.pop("json")}
         if any(exports.values()):
@@ -109,19 +108,18 @@ def results(
 @results_commands.command("record", cls=Command)
 def record(
     ids: Annotated[
-        Names, typer.Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
+        Names, Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
     ] = None,
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,
     model: ModelOption = None,
     dataset: DatasetOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
     home: HomeOption = None,
 ) -> None:
     """Show the run record of results: what the evaluation received, what it used, and what it dropped and why."""
-    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
-    with open_results(home) as database:
-        check_known(database, chosen)
+    names = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
+    with selected(home, names) as (database, chosen):
         found = [database.find(text)[1] for text in ids] if ids else database.latest(**chosen, brief=True)
     if as_json:
         print_json([{"id": r.cell.id, **r.cell.to_dict(), "record": r.record.to_dict()} for r in found])
@@ -143,29 +141,23 @@ def forget(
     benchmark: BenchmarkOption = None,
     model: ModelOption = None,
     dataset: DatasetOption = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    failed: Annotated[bool, Option("--failed", help="Only cells that failed.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
     home: HomeOption = None,
 ) -> None:
     """Remove results for good, after a question. The next run of their study computes them again."""
-    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
-    if not chosen and not failed:
+    names = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
+    if not any((*names.values(), failed)):
         raise UsageError("choose what to forget: --study, --model, --benchmark, --dataset, --failed, or several.")
-    with open_results(home) as database:
-        chosen = _with_stored_models(database, chosen)
-        check_known(database, chosen)
+    with selected(home, names) as (database, chosen):
         number, path = database.count(**chosen, failed=failed), database.path
     if not number:
         say("No matching results.")
         return
-    names = "; ".join(f"{column} {', '.join(listed)}" for column, listed in chosen.items()) or "all studies"
+    whose = "; ".join(f"{column} {', '.join(listed)}" for column, listed in chosen.items()) or "all studies"
     matching = count(number, "failed result" if failed else "result")
-    try:
-        if not yes and not typer.confirm(f"Forget {matching}, of {names}?"):
-            say("Nothing was forgotten.")
-            return
-    except typer.Abort:
-        raise UsageError("nothing was forgotten: there was no answer. Add --yes to forget without asking.") from None
+    if not yes and not confirm(f"Forget {matching}, of {whose}?", "forgotten"):
+        return
     with ResultsDatabase(path) as database:
         removed = database.forget(**chosen, failed=failed)
     say(f"{count(removed, 'result')} forgotten.")
@@ -222,12 +214,12 @@ def repair(home: HomeOption = None) -> None:
 @results_commands.command("rerun", cls=Command)
 def rerun(
     identifier: Annotated[
-        str, typer.Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
+        str, Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
     ],
     files: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where files lie that options of the result name.")
+        Path | None, Option(metavar="FOLDER", help="Where files lie that options of the result name.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps: where networks run.")] = "auto",
+    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:1 or mps: where networks run.")] = "auto",
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -285,30 +277,41 @@ def open_results(home: Path | None) -> ResultsDatabase:
     return ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True)
 
 
-def chosen_of(**names: Names) -> Chosen:
-    """Return those columns of a selection that have names."""
-    return {column: chosen for column, chosen in names.items() if chosen}
+@contextmanager
+def selected(
+    home: Path | None, names: Mapping[str, Names], *, parts: bool = False
+) -> Iterator[tuple[ResultsDatabase, Chosen]]:
+    """Open the results of a home for reading; yield them, and by column the stored names of a selection.
+
+    Args:
+        names: by column.
+        parts: whether patterns and parts of ids stand for models.
+
+    Raises:
+        UnknownNameError: a name has no result.
+    """
+    with open_results(home) as database:
+        chosen: Chosen = {}
+        for column, wanted in names.items():
+            known = database.names(column) if wanted else []
+            for name in wanted or ():
+                like = stored_models(name, known, parts=parts) if column == "model" else [name]
+                if not set(like) <= set(known):
+                    raise UnknownNameError(column, name, known, hint=f"These names are in {database.path}.")
+                chosen.setdefault(column, {}).update(dict.fromkeys(like))
+        yield database, {column: list(found) for column, found in chosen.items()}
 
 
-def check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None:
-    """Raise UnknownNameError if a name of a selection has no result."""
-    for column, names in chosen.items():
-        known = database.names(column)
-        for name in names:
-            if name not in known:
-                raise UnknownNameError(column, name, known, hint=f"These names are in {database.path}.")
+def stored_models(name: str, known: Sequence[str], *, parts: bool = True) -> list[str]:
+    """Return the stored models with an id, of a file with any options, or whose ids match a pattern or a part.
 
-
-def _with_stored_models(database: ResultsDatabase, chosen: Chosen) -> Chosen:
-    """Return the selection with models as they are stored; a plain path stands for its file, with any options."""
-    if "model" not in chosen:
-        return chosen
-    known, found = database.names("model"), list[str]()
-    for name in chosen["model"]:
-        resolved = name if name in known else resolve_model(name, Path())
-        with_options = [each for each in known if each.startswith(f"{resolved}?")]
-        found += [resolved] if resolved in known else with_options or [name]
-    return {**chosen, "model": list(dict.fromkeys(found))}
+    If there is none, return the name unchanged.
+    """
+    resolved = name if name in known else resolve_model(name, Path())
+    if resolved in known:
+        return [resolved]
+    like = [each for each in known if each.startswith(f"{resolved}?")]
+    return like or [each for each in known if parts and (fnmatchcase(each, name) or name in each)] or [name]
 
 
 def _export(
@@ -347,12 +350,12 @@ def show_results(
     shown = [] if only_failed else tables_of([r for r in found if r.ok], metrics)
     for table in shown:
         print_model(table)
-    screen, failed = console(), [result for result in current(found) if not result.ok]
+    failed = [result for result in current(found) if not result.ok]
     if failed and shown:
-        screen.print()
+        say("")
     for line in failure_lines(failed):
-        screen.print(line, soft_wrap=True)
+        say(line)
     if only_failed and not failed:
-        screen.print("No cell has failed.")
+        say("No cell has failed.")
     elif not failed and not shown:
-        screen.print(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")
+        say(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks import group_cells
 from unseen.benchmarks.benchmark import make_benchmark
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import Workbench, given_models
 from unseen.cli.options import COMMON_EXTRACTION, DATA_PANEL, MODELS_HELP, TAKEN, Fields, Running, split_names
 from unseen.cli.parser import made_late, parameter, with_parameters
 from unseen.cli.progress import ConsoleReporter
 from unseen.cli.results import show_results
-from unseen.cli.tables import console, count, print_json, print_table
+from unseen.cli.tables import console, count, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
+from unseen.core.names import Name
 from unseen.core.options import make_options
 from unseen.core.records import Result
 from unseen.features import Extraction
@@ -36,6 +38,8 @@ from unseen.run.study import Study
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from unseen.benchmarks.audit import Check
 
 
 # ---- commands made from benchmarks -----------------------------------------------------------------------------------
@@ -57,9 +61,9 @@ class Draft:
     title: str
     data: list[str]
     models: list[str]
-    benchmarks: dict[str, dict[str, Any]]
-    extraction: dict[str, Any]
-    more: dict[str, Any]
+    benchmarks: dict[str, Values]
+    extraction: Values
+    more: Values
     home: Path | None = None
 
 
@@ -97,7 +101,7 @@ def study_command(
         taken = TAKEN | names | {each.name for each in own.fields()}
         how = Fields(Extraction, "extraction", "Feature extraction", taken, common=COMMON_EXTRACTION)
 
-        def body(values: dict[str, Any]) -> None:
+        def body(values: Values) -> None:
             draft = Draft(
                 command=f"unseen {info.command}",
                 name=values["study"],
@@ -112,6 +116,7 @@ def study_command(
             if prepare is not None:
                 _check_models(draft.models)
                 prepare(draft)
+            draft.models = draft.models or list(dict.fromkeys(m for name in draft.data for m in given_models(name)))
             if run is not None:
                 run(draft, Running.among(values))
             else:
@@ -140,14 +145,14 @@ def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]
     """Return the parameters DATA, --data, --models and --study."""
 
     def option(name: str, metavar: str, text: str) -> Any:
-        return typer.Option(name, metavar=metavar, help=f"{text}.", rich_help_panel=DATA_PANEL)
+        return Option(name, metavar=metavar, help=f"{text}.", rich_help_panel=DATA_PANEL)
 
     def otherwise(names: Sequence[str]) -> str:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"; {names[0]}{more} by default" if names else ""
 
     about = f"Datasets, or folders of labelled images{otherwise(data)}."
-    argument, several = typer.Argument(metavar="DATA", help=about, show_default=False), list[str] | None
+    argument, several = Argument(metavar="DATA", help=about, show_default=False), list[str] | None
     return [
         parameter("data", Annotated[several, argument]),
         parameter("data_option", Annotated[several, option("--data", "DATA ...", "Datasets, like the argument DATA")]),
@@ -183,15 +188,15 @@ def run_draft(draft: Draft, how: Running, show: Callable[[Sequence[Result]], Non
     run_and_report(study, how, show=show)
 
 
-_STUDY = typer.Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
+_STUDY = Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
 
 
 #: Extraction settings on the command line, which replace those of a study file.
 EXTRACTION = Fields(Extraction, "extraction", "Feature extraction (replaces settings of the study)", defaults=None)
 
 
-def _run_file(values: dict[str, Any]) -> None:
-    run_and_report(overruled(Study.read(values["study"]), EXTRACTION.given(values)), Running.among(values))
+def _run_file(values: dict[str, object]) -> None:
+    run_and_report(overruled(Study.read(str(values["study"])), EXTRACTION.given(values)), Running.among(values))
 
 
 run = with_parameters(
@@ -200,14 +205,34 @@ run = with_parameters(
 probe = study_command("probe")
 
 
-def _run_demo(values: dict[str, Any]) -> None:
-    run_and_report(overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values), answers=True)
+def _run_demo(values: dict[str, object]) -> None:
+    from unseen.benchmarks.audit import run_controls  # imports the search for copies and the leak audit
+
+    study, how = overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values)
+    if values["shuffle_labels"]:
+        run_and_report(_with_shuffled_labels(study), how, answers=True)
+    else:
+        run_and_report(study, how, answers=True, controls=run_controls)
 
 
-demo = with_parameters([*Running.parameters(), *EXTRACTION.parameters()], _run_demo)
+def _with_shuffled_labels(study: Study) -> Study:
+    """Return a study of the same benchmarks on the same images with permuted labels."""
+    renamed = {name: str(Name.parse(name, {"shuffle_labels": 0})) for name in study.datasets}
+    benchmarks = [
+        replace(each, only=tuple(renamed[name] for name in each.only)) if each.only else each
+        for each in study.protocols
+    ]
+    return replace(study, name=f"{study.name}-shuffled", datasets=tuple(renamed.values()), benchmarks=benchmarks)
 
 
-def overruled(study: Study, given: dict[str, Any]) -> Study:
+_SHUFFLE = Option("--shuffle-labels", help="Permute all labels: a control that must find nothing significant.")
+demo = with_parameters(
+    [parameter("shuffle_labels", Annotated[bool, _SHUFFLE], False), *Running.parameters(), *EXTRACTION.parameters()],
+    _run_demo,
+)
+
+
+def overruled(study: Study, given: dict[str, object]) -> Study:
     """Return the study with extraction settings from the command line."""
     if not given:
         return study
@@ -224,12 +249,14 @@ def run_and_report(
     *,
     show: Callable[[Sequence[Result]], None] | None = None,
     answers: bool = False,
+    controls: Callable[[Workbench, str, str], Iterable[Check]] | None = None,
 ) -> None:
     """Run a study with progress output, and print its tables or its JSON.
 
     Args:
         show: prints the results instead of the tables.
         answers: print one sentence per question instead of the tables.
+        controls: returns checks with a known outcome, printed after the answers for the first dataset and model.
 
     Raises:
         CellsFailedError: some cells failed; the results of the others are stored, and the report is written.
@@ -244,7 +271,7 @@ def run_and_report(
     bench = Workbench(home, how=study.extraction, progress=reporter)
     with make_engine(how.engine, **options) as engine, reporter.resumable(home):
         if link := getattr(engine, "dashboard", ""):
-            screen.print(f"Dashboard: {link}", style="dim", markup=False, soft_wrap=True)
+            screen.print(f"Dashboard: {link}", style="dim", soft_wrap=True)
         outcome = run_study(
             study,
             engine=engine,
@@ -260,17 +287,16 @@ def run_and_report(
     else:
         if answers:
             for answer in outcome.answers:
-                console().print(f"\n{answer.question}", style="bold", markup=False)
-                width = min(console().width, _ANSWER_WIDTH) if console().is_terminal else _ANSWER_WIDTH
-                console().print(
-                    fill(answer.text, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False),
-                    markup=False,
-                )
+                _print_answer(answer.question, answer.text)
+            if controls is not None:
+                checks = controls(bench, study.datasets[0], study.models[0])
+                found = [f"{each.status}: {each.name} ({each.found})" for each in checks]
+                _print_answer("Controls with a known outcome", "\n".join(found))
         elif show is not None and not how.all_metrics:
             show(outcome.results)
         else:
             show_results(outcome.results, all_metrics=how.all_metrics)
-        console().print(f"Report: {outcome.page}", soft_wrap=True, markup=False)
+        say(f"Report: {outcome.page}")
     screen.print(f"{_counts(outcome)}.", style="dim")
     print_record_line(outcome.results, screen, how.home)
     if outcome.failed:
@@ -283,6 +309,13 @@ def run_and_report(
 
 #: Characters of a line of an answer.
 _ANSWER_WIDTH = 100
+
+
+def _print_answer(question: str, text: str) -> None:
+    say(f"\n{question}", "bold")
+    width = min(console().width, _ANSWER_WIDTH)
+    for line in text.splitlines():
+        say(fill(line, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
 def print_record_line(results: Sequence[Result], screen: Console, home: Path | None = None) -> None:
@@ -308,7 +341,7 @@ def print_findings(found: Sequence[str], chosen: Sequence[str], screen: Console,
         place = [f"--home {shlex.quote(str(home))}"] if home is not None else []
         command = " ".join(["unseen results record", *chosen, *place])
         text = f"Note: {'; '.join(found)}. Full record: {command}"
-        screen.print(text, style="yellow", markup=False, soft_wrap=True)
+        screen.print(text, style="yellow", soft_wrap=True)
 
 
 #: Characters of a cell id in a printed command; `unseen results record` takes any unique beginning.
@@ -326,7 +359,7 @@ def _counts(outcome: Outcome) -> str:
     return ", ".join(filter(None, parts))
 
 
-def engine_options(how: Running) -> dict[str, Any]:
+def engine_options(how: Running) -> Values:
     """Return the options of the engine."""
     if how.scheduler is None:
         return {"workers": how.workers}
@@ -346,13 +379,13 @@ def scheduler_address(text: str) -> str:
         raise UsageError(f"--scheduler {text}: not a scheduler file with an address ({error!r}).") from None
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: Plan) -> Values:
     """Return a plan as JSON values: every cell with its id, parameters, and whether it is done."""
     cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
     return {"study": plan.study.name, "cells": cells}
 
 
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_json(outcome: Outcome) -> Values:
     results = [
         {"id": r.cell.id, **r.cell.to_dict(), "metrics": r.metrics, "error": r.error, "seconds": r.seconds}
         | {"record": r.record.to_dict()}
@@ -393,4 +426,4 @@ def show_plan(study: Study, how: Running) -> None:
     sizes = f"{count(len(plan.study.models), 'model')} on {count(len(plan.study.datasets), 'dataset')}"
     todo = f"{count(len(plan.remaining), 'cell')} to evaluate, {len(plan.done)} cached"
     text = f"{sizes}: {todo}; {count(images, 'image')} to extract, {cached:,} cached"
-    console().print(text, markup=False, soft_wrap=True)
+    say(text)

@@ -12,12 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unseen.core.errors import UsageError
+from unseen.results.export import printable as printable
 from unseen.results.export import to_json
 
 if TYPE_CHECKING:
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
 _WIDTH_WITHOUT_TERMINAL = 200
 #: Columns that may wrap by default.
 PROSE = ("notes", "reason", "parameters", "name", "where, or what to do")
-#: What is shown although `str.isprintable` is false: the spaces of numbers and units.
-_SPACES = "\n\u00a0\u2009\u202f"
 #: Blanks between two columns.
 _GAP = 2
 
@@ -52,7 +53,7 @@ def console(*, error: bool = False, quiet: bool = False) -> Console:
     stream = sys.stderr if error else sys.stdout
     measured = stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
     width = None if measured else _WIDTH_WITHOUT_TERMINAL
-    return Screen(file=stream, width=width, highlight=False, markup=False, emoji=False, quiet=quiet)
+    return Screen(file=stream, width=width, highlight=False, emoji=False, quiet=quiet)
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -60,14 +61,27 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def printable(text: str) -> str:
-    """Replace characters that would control a terminal."""
-    return "".join(c if c.isprintable() or c in _SPACES else "\N{REPLACEMENT CHARACTER}" for c in text)
+def say(text: str | Text, style: str = "", *, error: bool = False) -> None:
+    """Print a line on standard output or error, however wide; on a terminal it breaks between words."""
+    console(error=error).print(text, style=style, soft_wrap=True)
 
 
-def say(text: str, *, error: bool = False) -> None:
-    """Print a line unchanged, however wide."""
-    (sys.stderr if error else sys.stdout).write(f"{printable(text)}\n")
+def confirm(question: str, done: str) -> bool:
+    """Ask a question; if the answer is no, print that nothing was done.
+
+    Args:
+        done: participle of what would be done, such as "removed".
+
+    Raises:
+        UsageError: there is no answer, because no person is at the terminal.
+    """
+    try:
+        agreed = typer.confirm(question)
+    except typer.Abort:
+        raise UsageError(f"nothing was {done}: the question was not answered. Add --yes to answer it.") from None
+    if not agreed:
+        say(f"Nothing was {done}.")
+    return agreed
 
 
 def print_json(value: object) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import Workbench, given_models
 from unseen.benchmarks.zsl.analysis import (
     METRICS,
     MethodRanks,
@@ -19,30 +20,30 @@ from unseen.benchmarks.zsl.analysis import (
     harmonic_mismatches,
     published_ranks,
     ranks_by_setting,
-    text_table,
 )
-from unseen.benchmarks.zsl.protocol import given_model
+from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL
 from unseen.benchmarks.zsl.published import printed_tables
 from unseen.benchmarks.zsl.section import look_chart, rank_matrix
 from unseen.benchmarks.zsl.tables import all_studies, zsl_tables
 from unseen.cli.options import HomeOption, split_names
-from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
+from unseen.cli.papers import display_names
 from unseen.cli.parser import Command, Group
-from unseen.cli.results import show_results
+from unseen.cli.results import open_results, show_results
 from unseen.cli.run import Draft, study_command
-from unseen.cli.tables import console, print_model
+from unseen.cli.tables import print_model, say
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Result
-from unseen.data.load import expand_datasets
-from unseen.reports.charts import Chart, save_chart
-from unseen.results import FILE_NAME, ResultsDatabase, current
+from unseen.data.load import expand_datasets, resolve_dataset
+from unseen.data.sources.features import FeatureDataset
+from unseen.reports.blocks import plain_table
+from unseen.reports.charts import save_chart
+from unseen.results import current
 
 zsl_commands = typer.Typer(
     name="zsl", cls=Group, help="Zero-shot learning: unseen classes, known only by a description.", no_args_is_help=True
 )
 
-_DEFAULT_MODEL = "packaged:efficientnet-lite0"
 _PUBLISHED_SCHEME = "xlsa17:"
 
 
@@ -56,7 +57,7 @@ def _prepare(draft: Draft) -> None:
         options["test_on"] = _with_split(options["test_on"], split)
     if "methods" in options:
         options["methods"] = split_names(options["methods"])
-    draft.models = draft.models or [_default_model(draft.data)]
+    draft.models = draft.models or _default_models(draft.data)
 
 
 def _with_split(name: str, split: str) -> str:
@@ -66,22 +67,20 @@ def _with_split(name: str, split: str) -> str:
     return name
 
 
-def _default_model(names: Sequence[str]) -> str:
-    """Return the name of the features that the datasets bring, or of the packaged model."""
+def _default_models(names: Sequence[str]) -> list[str]:
+    """Return the names of the features that the datasets have, or of the packaged model."""
 
-    models = {given_model(name) for name in names}
-    if models == {""}:
-        return _DEFAULT_MODEL
-    if len(models) > 1:
-        raise UsageError("some datasets bring features and others do not, or not the same ones: run them one by one.")
-    return models.pop()
+    models = [given_models(name) for name in names]
+    if not any(models):
+        return [DEFAULT_MODEL]
+    if not all(models):
+        raise UsageError("some datasets have features and others do not: run them one by one.")
+    return list(dict.fromkeys(model for own in models for model in own))
 
 
 def show_zsl(results: Sequence[Result]) -> None:
     """Print a table of methods per model and dataset, then what failed."""
-
-    names = display_names(results, model_cards_of(results), dataset_cards_of(results))
-    for table in zsl_tables([result for result in results if result.ok], names):
+    for table in zsl_tables([result for result in results if result.ok], display_names(results)):
         print_model(table)
     broken = [result for result in results if not result.ok]
     if broken or not results:
@@ -96,13 +95,11 @@ zsl_commands.command(
 @zsl_commands.command("compare", cls=Command)
 def compare(
     published: Annotated[
-        bool, typer.Option("--published", help="Compare by the paper's own tables, and check its statements.")
+        bool, Option("--published", help="Compare by the paper's own tables, and check its statements.")
     ] = False,
-    metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME ...", help="zsl, ts, tr or H; all by default.")
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Only results of this split.")] = None,
-    chart: Annotated[Path | None, typer.Option(help="Draw the first rank matrix to .html, .svg, .png or .pdf.")] = None,
+    metric: Annotated[list[str] | None, Option(metavar="NAME ...", help="zsl, ts, tr or H; all by default.")] = None,
+    split: Annotated[str | None, Option(help="Only results of this split.")] = None,
+    chart: Annotated[Path | None, Option(help="Draw the first rank matrix to .html, .svg, .png or .pdf.")] = None,
     home: HomeOption = None,
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
@@ -111,7 +108,10 @@ def compare(
     for name in chosen:
         if name not in METRICS:
             raise UnknownNameError("metric", name, METRICS)
-    results = [] if published else _stored_results(home)
+    results: list[Result] = []
+    if not published:
+        with open_results(home) as database:
+            results = current(database.latest(benchmark="zsl"))
     found: list[tuple[str, MethodRanks]] = []
     for name in chosen:
         splits: tuple[str | None, ...] = ("PS", "SS") if published and name == "zsl" and split is None else (split,)
@@ -128,33 +128,20 @@ def compare(
     else:
         _print_studies(results)
     if chart is not None:
-        _draw(rank_matrix(found[0][1]), chart)
-
-
-def _draw(drawing: Chart, path: Path) -> None:
-
-    console().print(f"Drawn to {save_chart(drawing, path)}.", soft_wrap=True)
-
-
-def _stored_results(home: Path | None) -> list[Result]:
-    with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
-        return list(current(database.latest(benchmark="zsl")))
+        say(f"Drawn to {save_chart(rank_matrix(found[0][1]), chart)}.")
 
 
 def _print_published() -> None:
     """Print which statements of the paper follow from its tables, and Tables 2 to 6."""
 
-    rows = [[s.text, "follows" if s.holds else "does not follow", s.evidence] for s in check_statements()]
-    print_model(text_table("statements of the paper", ["the paper says", "from its tables", "evidence"], rows))
+    rows = [(s.text, "follows" if s.holds else "does not follow", s.evidence) for s in check_statements()]
+    print_model(plain_table("statements of the paper", ["the paper says", "from its tables", "evidence"], rows))
     for method, dataset, printed, recomputed in harmonic_mismatches():
-        console().print(
-            f"Table 6: H of {method} on {dataset} is printed as {printed}; ts and tr give {recomputed:.2f}."
-        )
+        say(f"Table 6: H of {method} on {dataset} is printed as {printed}; ts and tr give {recomputed:.2f}.")
     test = cross_dataset_test()
-    console().print(
+    say(
         f"Table 4: the paired t-test over {test.pairs} pairs gives t = {test.statistic:.2f}, p = {test.p_value:.2f}; "
         "the text says p = 0.007.",
-        soft_wrap=True,
     )
     for table in (part for number in (2, 3, 4, 5, 6) for part in printed_tables(number)):
         print_model(table)
@@ -167,30 +154,57 @@ def _print_studies(results: Sequence[Result]) -> None:
         print_model(table)
     for words, test in cross_dataset_tests(results):
         where = f"Across datasets ({words})" if words else "Across datasets"
-        console().print(
+        say(
             f"{where}: over {test.pairs} pairs with the same test set and another training set, the mean "
             f"difference is {100 * test.difference:.1f} points, t = {test.statistic:.2f}, p = {test.p_value:.2g}.",
-            soft_wrap=True,
         )
+
+
+def describe_features(dataset: FeatureDataset) -> str:
+    """Return how a file of features was interpreted."""
+    counts = [f"{name} {len(split):,}" for name, split in dataset.splits.items()]
+    unnamed = all(name.isdecimal() for name in dataset.class_names)
+    texts = [len(own) for own in dataset.descriptions]
+    split = (
+        f"its split of zero-shot learning, {dataset.protocol}" if dataset.protocol else "no split of zero-shot learning"
+    )
+    found = [
+        dataset.card.notes,
+        f"models {', '.join(f'features:{name}' for name in dataset.given_features)}",
+        f"labels are {'numbers' if dataset.target == 'number' else dataset.target}",
+        f"{len(dataset.class_names)} classes "
+        + ("without names" if unnamed else f"({dataset.class_names[0]!r} first)"),
+        f"images: {', '.join(counts)}",
+        split + ("" if dataset.protocol else ": --split samples unseen classes"),
+        f"{len(dataset.folds)} folds of classes" if dataset.folds else "folds of classes are sampled",
+        "class embeddings: " + ("none, give --embedding" if dataset.attributes is None else "attributes"),
+        f"{min(texts)} to {max(texts)} descriptions per class" if texts else "",
+    ]
+    return "; ".join(filter(None, found)) + "."
 
 
 @zsl_commands.command("look", cls=Command)
 def look(
-    data: Annotated[list[str], typer.Argument(metavar="DATA ...", help="Datasets, such as xlsa17:AWA1 xlsa17:AWA2.")],
+    data: Annotated[list[str], Argument(metavar="DATA ...", help="Datasets, such as xlsa17:AWA1 xlsa17:AWA2.")],
     models: Annotated[
-        list[str] | None, typer.Option("--models", metavar="NAME", help="Whose features; those of xlsa17 by default.")
+        list[str] | None, Option("--models", metavar="NAME", help="Whose features; those of xlsa17 by default.")
     ] = None,
-    images: Annotated[int, typer.Option(min=10, help="Images of unseen classes that t-SNE shows, per dataset.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Random seed of the sampled images and of t-SNE.")] = 0,
-    chart: Annotated[Path | None, typer.Option(help="Draw to .html, .svg, .png or .pdf.")] = None,
+    images: Annotated[int, Option(min=10, help="Images of unseen classes that t-SNE shows, per dataset.")] = 1000,
+    seed: Annotated[int, Option(help="Random seed of the sampled images and of t-SNE.")] = 0,
+    chart: Annotated[Path | None, Option(help="Draw to .html, .svg, .png or .pdf.")] = None,
     home: HomeOption = None,
 ) -> None:
     """Print classes and images of each split beside Table 1 of the paper; draw images per class and t-SNE (Fig. 2)."""
 
-    names = [each for name in split_names(data) for each in expand_datasets(name)]
+    names = [resolve_dataset(each, Path()) for name in split_names(data) for each in expand_datasets(name)]
     bench = Workbench(home_folder(home))
-    print_model(dataset_sizes([bench.dataset(name) for name in names]))
+    datasets = [bench.dataset(name) for name in names]
+    print_model(dataset_sizes(datasets))
+    for dataset in datasets:
+        if isinstance(dataset, FeatureDataset) and dataset.card.notes:
+            say(f"{dataset.id}: {describe_features(dataset)}")
     if chart is not None:
-        chosen = split_names(models) or [_default_model([name]) for name in names]
+        chosen = split_names(models) or [_default_models([name])[0] for name in names]
         chosen = chosen * len(names) if len(chosen) == 1 else chosen
-        _draw(look_chart(bench, names, chosen, images=images, seed=seed), chart)
+        drawn = look_chart(bench, names, chosen, images=images, seed=seed)
+        say(f"Drawn to {save_chart(drawn, chart)}.")

@@ -42,8 +42,8 @@ import numpy as np
 from unseen.concepts.class_names import PLACES, VIEWS, ClassNameReader, How, clean, split_name
 from unseen.concepts.imagenet import image_counts
 from unseen.concepts.similarity import similarity_matrix
-from unseen.concepts.taxonomy import BoolArray, FloatArray, IntArray
 from unseen.concepts.wordnet import WordNet
+from unseen.core.arrays import BoolArray, FloatArray, IntArray
 
 # fmt: off
 FEATURES = (

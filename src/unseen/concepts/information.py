@@ -26,8 +26,9 @@ from functools import cache
 import numpy as np
 
 from unseen.concepts.imagenet import imagenet_1k, imagenet_21k
-from unseen.concepts.taxonomy import FloatArray, Taxonomy
+from unseen.concepts.taxonomy import Taxonomy
 from unseen.concepts.wordnet import WordNet
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import TaxonomyError
 
 

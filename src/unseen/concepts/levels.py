@@ -270,7 +270,7 @@ def read_published_split(path: str | PathLike[str]) -> dict[str, ConceptImages]:
     return split
 
 
-def _concepts(path: str | PathLike[str], number: int, row: Any) -> Iterable[RankedConcept]:
+def _concepts(path: str | PathLike[str], number: int, row: object) -> Iterable[RankedConcept]:
     values = row.tolist() if isinstance(row, np.ndarray) else row
     if not isinstance(values, (list, tuple, set, frozenset)):
         raise DataError(f"{path}: level {number} is a {type(row).__name__}, not a list of wnids.")
@@ -281,7 +281,7 @@ def _concepts(path: str | PathLike[str], number: int, row: Any) -> Iterable[Rank
         yield RankedConcept(value)
 
 
-def _files(path: str | PathLike[str], wnid: str, names: Any) -> tuple[str, ...]:
+def _files(path: str | PathLike[str], wnid: str, names: object) -> tuple[str, ...]:
     values = names.tolist() if isinstance(names, np.ndarray) else names
     if not isinstance(values, (list, tuple)) or not all(isinstance(name, str) for name in values):
         raise DataError(f"{path}: the images of {wnid} are not a list of file names.")

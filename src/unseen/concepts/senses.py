@@ -26,8 +26,8 @@ import numpy as np
 
 from unseen.concepts.class_names import ClassNameReader, How
 from unseen.concepts.evidence import FEATURES, CandidateFinder, Context, ListEvidence
-from unseen.concepts.taxonomy import FloatArray
 from unseen.concepts.wordnet import WordNet
+from unseen.core.arrays import FloatArray
 from unseen.core.class_table import NOT_IN_WORDNET
 from unseen.core.errors import DataError
 from unseen.core.names import is_wnid

@@ -39,8 +39,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts.information import InformationContent
-from unseen.concepts.taxonomy import BoolArray, Closure, FloatArray, IntArray, Taxonomy, expand
+from unseen.concepts.taxonomy import Closure, Taxonomy, expand
 from unseen.concepts.text import text_similarity_matrix
+from unseen.core.arrays import BoolArray, FloatArray, IntArray
 from unseen.core.errors import TaxonomyError, UnknownNameError
 
 #: From two lists of ids to the matrix of their similarities.
@@ -307,7 +308,7 @@ class Nearest:
     similarity: FloatArray
     nearest: tuple[str, ...]
 
-    def ranking(self) -> npt.NDArray[np.int64]:
+    def ranking(self) -> IntArray:
         """Return positions from most to least similar; equal similarities in the order of the ids."""
         return np.lexsort((np.array(self.concepts, dtype=np.str_), -np.round(self.similarity, DECIMALS)))
 

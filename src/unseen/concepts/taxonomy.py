@@ -26,17 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import BoolArray, IntArray
 from unseen.core.errors import TaxonomyError, closest
 from unseen.core.guard import reader
 
 if TYPE_CHECKING:
     from unseen.concepts.information import InformationContent
 
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 

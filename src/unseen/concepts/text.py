@@ -33,11 +33,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.concepts.imagenet import imagenet_21k
-from unseen.concepts.taxonomy import FloatArray, Taxonomy
+from unseen.concepts.taxonomy import Taxonomy
 from unseen.concepts.wordnet import WordNet
+from unseen.core.arrays import Float32Array, FloatArray, FloatingArray
 from unseen.core.errors import DataError, MissingExtraError, TaxonomyError
 from unseen.core.guard import reader
 
@@ -64,7 +64,7 @@ class WordVectors:
         table: (n, d) one row per word; may be memory-mapped.
     """
 
-    def __init__(self, words: Sequence[str], table: npt.NDArray[np.floating]) -> None:
+    def __init__(self, words: Sequence[str], table: FloatingArray) -> None:
         if table.ndim != 2 or len(table) != len(words):
             raise DataError(f"{len(words)} words need as many rows of vectors; the table has shape {table.shape}.")
         self._row: dict[str, int] = {}
@@ -83,7 +83,7 @@ class WordVectors:
     def __contains__(self, word: object) -> bool:
         return word in self._row
 
-    def lookup(self, words: Sequence[str]) -> npt.NDArray[np.float64]:
+    def lookup(self, words: Sequence[str]) -> FloatArray:
         """Return the (len(words), d) vectors of known words."""
         return np.asarray(self._table[[self._row[word] for word in words]], dtype=np.float64)
 
@@ -113,7 +113,7 @@ def read_word_vectors(path: str | PathLike[str], *, only: Container[str] | None 
     """
     path = Path(path)
     words: list[str] = []
-    rows: list[npt.NDArray[np.float32]] = []
+    rows: list[Float32Array] = []
     dimension = 0
     with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8", newline="\n") as stream:
         for number, line in _lines(path, stream):

@@ -18,7 +18,8 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-from unseen.concepts.taxonomy import BoolArray, IntArray, Taxonomy
+from unseen.concepts.taxonomy import Taxonomy
+from unseen.core.arrays import BoolArray, IntArray
 from unseen.core.errors import TaxonomyError, closest
 
 # Noun endings and what they become, as in WordNet's own morphological processor (morphy(7WN)).

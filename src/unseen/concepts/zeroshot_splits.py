@@ -17,7 +17,8 @@ from os import PathLike
 from pathlib import Path
 
 from unseen.concepts.mapping import read_class_list
-from unseen.concepts.taxonomy import IntArray, Taxonomy
+from unseen.concepts.taxonomy import Taxonomy
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.guard import reader
 

@@ -17,7 +17,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 from unseen.core.errors import DataError, DiskFullError, StoreError, UsageError
 from unseen.core.guard import patiently
@@ -217,7 +216,7 @@ def map_file(path: Path) -> mmap.mmap | bytes:
         raise DataError(f"cannot read {path}: {error.strerror}.") from error
 
 
-def release_pages(array: Any) -> None:
+def release_pages(array: object) -> None:
     """Give the resident pages behind a read-only memory map back to the system; they stay in its page cache.
 
     Anything else, a map that may be written to among it, is left alone.

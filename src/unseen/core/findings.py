@@ -87,7 +87,7 @@ def _model_facts(model: LoadedModel) -> Iterator[Fact]:
             yield Fact(several, text, several, model)
 
 
-def search_facts(search: SearchRecord, unit: Any = "") -> Iterator[Fact]:
+def search_facts(search: SearchRecord, unit: object = "") -> Iterator[Fact]:
     """Yield the choices of a search at the edge of its grid; `unit` identifies the search among others."""
     for name, value in search.edges.items():
         text = f"best {name}={short_value(value)} is at the edge of its search grid"
@@ -153,7 +153,7 @@ def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
         yield f"  {line}"
 
 
-def short_value(value: Any) -> str:
+def short_value(value: object) -> str:
     """Return a hyper-parameter value with at most four significant digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 

@@ -19,21 +19,24 @@ from typing import Any
 
 from unseen.core.errors import DataError
 
+#: Plain values by name, as JSON has them.
+Values = dict[str, Any]
+
 #: Stands before a path in an option that may also be a word, such as `split = "file:mine.json"`.
 FILE = "file:"
 
 
-def canonical_json(value: Any) -> str:
+def canonical_json(value: object) -> str:
     """Return JSON with sorted keys and no white space: the same text on any machine."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def digest(value: Any, *, length: int = 16) -> str:
+def digest(value: object, *, length: int = 16) -> str:
     """Return the first `length` hex digits of the sha256 of a JSON value."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
 
 
-def identify(kind: str, version: str, *parts: Any) -> str:
+def identify(kind: str, version: str, *parts: object) -> str:
     """Return the id of a stored object.
 
     Args:
@@ -45,7 +48,7 @@ def identify(kind: str, version: str, *parts: Any) -> str:
 
 
 def option(
-    default: Any,
+    default: object,
     *,
     help: str = "",  # noqa: A002 - the word of the command line
     neutral: str = "",
@@ -85,7 +88,7 @@ def parameters_of(options: Any, *, leave_out: Collection[str] = ()) -> dict[str,
     return found
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return an option's value as a JSON value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return parameters_of(value)

@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote, unquote
 
 from unseen.core.errors import UsageError, suggest
 
 _WNID = re.compile(r"n\d{8}")
+_WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SAFE = "/,.:~+@ *"  # kept readable; `%`, `&`, `=`, `?` and `#` are not
 
 
@@ -35,7 +36,7 @@ class Name:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str, options: Mapping[str, Any] | None = None) -> Self:
+    def parse(cls, text: object, options: Mapping[str, object] | None = None) -> Self:
         """Read a name. `options` are added to those in it, and win over them; None takes one away."""
         if not isinstance(text, str):
             raise UsageError(f"a name is expected, such as packaged:grocery, not {type(text).__name__}.")
@@ -104,7 +105,7 @@ def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) 
     if known(first) and (colon or not exists):
         return text
     looks_like_path = head.startswith((".", "/", "~")) or "/" in head or "\\" in head or bool(Path(head).suffix)
-    if exists or (looks_like_path and not colon):
+    if exists or _WINDOWS_DRIVE.match(head) or (looks_like_path and not colon):
         return f"{scheme}:{head}{mark}{query}"
     return text
 

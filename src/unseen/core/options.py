@@ -53,7 +53,7 @@ def check_options(options: Any) -> None:
 
 
 def make_options(
-    kind: type[T], values: Mapping[str, Any], *, source: str, base: Path | None = None, texts: bool = False
+    kind: type[T], values: Mapping[str, object], *, source: str, base: Path | None = None, texts: bool = False
 ) -> T:
     """Return an instance of the options dataclass `kind`, which checks itself by `check_options`.
 
@@ -86,18 +86,18 @@ def make_options(
         raise UsageError(f"{source}: {error.detail}") from None
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: type) -> dict[str, object]:
     return get_type_hints(kind, include_extras=True)
 
 
-def _convert(value: Any, hint: Any, owner: str, name: str, *, strict: bool) -> Any:
+def _convert(value: object, hint: object, owner: str, name: str, *, strict: bool) -> object:
     try:
         return msgspec.convert(value, hint, strict=strict, dec_hook=_decode)
     except msgspec.ValidationError as error:
         raise OptionError(owner, _readable(str(error), name, value, hint)) from None
 
 
-def _from_texts(value: Any, hint: Any) -> Any:
+def _from_texts(value: object, hint: object) -> object:
     """Split the text of a command line at commas for a field of several values; a single number stays a count."""
     if not is_many(hint):
         return value
@@ -107,7 +107,7 @@ def _from_texts(value: Any, hint: Any) -> Any:
     return int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() and "," not in given[0] else parts
 
 
-def _meant(value: Any, hint: Any, field: dataclasses.Field[Any]) -> Any:
+def _meant(value: object, hint: object, field: dataclasses.Field[object]) -> object:
     """Return the value that a shorthand means: a list of one, or a count of seeds."""
     if not is_many(hint) or isinstance(value, bool | list | tuple):
         return value
@@ -130,7 +130,7 @@ def resolve_file(text: str, base: Path) -> str:
     return str(path.resolve()) if text and path.is_file() else text
 
 
-def is_many(hint: Any) -> bool:
+def is_many(hint: object) -> bool:
     """Return whether an annotation allows several values."""
     origin = get_origin(hint)
     if origin is Annotated:
@@ -140,21 +140,21 @@ def is_many(hint: Any) -> bool:
     return origin is tuple
 
 
-def kinds_of(hint: Any) -> set[type]:
+def kinds_of(hint: object) -> set[type]:
     """Return the plain types in an annotation, such as {int} for `tuple[Positive | Literal["all"], ...]`."""
     if isinstance(hint, type) and not get_args(hint):
         return {hint}
     return {kind for part in get_args(hint) if get_origin(hint) is not Literal for kind in kinds_of(part)}
 
 
-def choices_of(hint: Any) -> list[str]:
+def choices_of(hint: object) -> list[str]:
     """Return the words that an annotation allows, if it lists any."""
     if get_origin(hint) is Literal:
         return [str(word) for word in get_args(hint)]
     return [word for part in get_args(hint) for word in choices_of(part)]
 
 
-def _readable(message: str, name: str, value: Any, hint: Any) -> str:
+def _readable(message: str, name: str, value: object, hint: object) -> str:
     """Return msgspec's message with the option's name, the value and what is allowed."""
     match = _WHERE.fullmatch(message)
     what, rest = (match["what"], match["rest"]) if match else (message, "")
@@ -174,7 +174,7 @@ def _readable(message: str, name: str, value: Any, hint: Any) -> str:
     return f"{name}{rest}: {text}"
 
 
-def _decode(kind: type, value: Any) -> Any:
+def _decode(kind: type, value: object) -> object:
     if kind is Path:
         if isinstance(value, str | Path):
             return Path(value)

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 
@@ -150,7 +150,7 @@ class _UnknownClass(type):
     entries: dict[Any, Any]
 
     @classmethod
-    def named(cls, origin: str, arguments: tuple[Any, ...] = ()) -> _UnknownClass:
+    def named(cls, origin: str, arguments: tuple[object, ...] = ()) -> _UnknownClass:
         namespace = {
             "__new__": lambda made, *arguments, **_: _UnknownClass.named(made.origin, arguments),
             "origin": origin,
@@ -160,16 +160,16 @@ class _UnknownClass(type):
         }
         return type.__new__(cls, "UnknownClass", (), namespace)
 
-    def __call__(cls, *arguments: Any, **_: Any) -> _UnknownClass:
+    def __call__(cls, *arguments: object, **_: object) -> _UnknownClass:
         return _UnknownClass.named(cls.origin, arguments)
 
-    def __setstate__(cls, state: Any) -> None:
+    def __setstate__(cls, state: object) -> None:
         cls.state = state
 
-    def __setitem__(cls, key: Any, value: Any) -> None:
+    def __setitem__(cls, key: object, value: object) -> None:
         cls.entries[key] = value
 
-    def append(cls, value: Any) -> None:
+    def append(cls, value: object) -> None:
         cls.entries[len(cls.entries)] = value
 
     def extend(cls, values: Any) -> None:
@@ -185,10 +185,10 @@ class _Constructor:
     __slots__ = ("make",)
     make: Callable[..., Any]
 
-    def __init__(self, make: Callable[..., Any]) -> None:
+    def __init__(self, make: Callable[..., object]) -> None:
         object.__setattr__(self, "make", make)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return self.make(*arguments)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -198,7 +198,7 @@ class _Constructor:
 class _DtypeShell:
     """A dtype that is being read: a letter, an item size and a byte order."""
 
-    def __init__(self, code: Any = None, *_: Any) -> None:
+    def __init__(self, code: object = None, *_: object) -> None:
         if not isinstance(code, str):
             raise RefusedPickle(f"it has a dtype made from {type(code).__name__}")
         try:
@@ -208,7 +208,7 @@ class _DtypeShell:
         if self.dtype.kind not in _PLAIN_KINDS and self.dtype != np.dtype(object):
             raise RefusedPickle(f"it has an array of dtype {code!r}; numbers, strings and plain objects are allowed")
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         if not isinstance(state, tuple) or len(state) < 5 or any(part is not None for part in state[2:5]):
             raise RefusedPickle("it has an array with fields or sub-arrays")
         if state[1] in ("<", ">"):
@@ -218,16 +218,16 @@ class _DtypeShell:
 class _ArrayShell:
     """An array that is being read: the state that NumPy would receive, not applied yet."""
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: object) -> None:
         self.state: tuple[Any, Any, Any, Any] | None = None
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         if not isinstance(state, tuple) or len(state) not in (4, 5):
             raise RefusedPickle("it has a malformed array")
         shape, dtype, fortran, data = state[-4:]
         self.state = (shape, dtype, "F" if fortran else "C", data)
 
-    def build(self, rebuild: Callable[[Any], Any]) -> npt.NDArray[Any]:
+    def build(self, rebuild: Callable[[object], object]) -> AnyArray:
         if self.state is None:
             raise RefusedPickle("it has an array without contents")
         shape, shell, order, data = self.state
@@ -243,7 +243,7 @@ class _ArrayShell:
         # A view, not a copy: the published split file holds 0.7 GB of names.
         return np.frombuffer(bytes(data), dtype=shell.dtype).reshape(sizes, order=order)
 
-    def _build_objects(self, sizes: tuple[int, ...], data: Any, rebuild: Callable[[Any], Any]) -> npt.NDArray[Any]:
+    def _build_objects(self, sizes: tuple[int, ...], data: object, rebuild: Callable[[object], object]) -> AnyArray:
         if not isinstance(data, list) or len(data) != int(np.prod(sizes, dtype=np.int64)):
             raise RefusedPickle("it has a malformed array of objects")
         flat = np.empty(len(data), dtype=object)
@@ -252,23 +252,23 @@ class _ArrayShell:
         return flat.reshape(sizes)  # NumPy lists objects row by row, independent of their order in memory
 
 
-def _array_from_buffer(data: Any, dtype: Any, shape: Any, order: Any = "C", *_: Any) -> _ArrayShell:
+def _array_from_buffer(data: object, dtype: object, shape: object, order: object = "C", *_: object) -> _ArrayShell:
     shell = _ArrayShell()
     shell.__setstate__((shape, dtype, order == "F", data))
     return shell
 
 
-def _scalar(dtype: Any, data: Any = None, *_: Any) -> _ArrayShell:
+def _scalar(dtype: object, data: object = None, *_: object) -> _ArrayShell:
     return _array_from_buffer(data, dtype, ())
 
 
-def _bytes_from_text(text: Any, encoding: Any = "latin1", *_: Any) -> bytes:
+def _bytes_from_text(text: object, encoding: object = "latin1", *_: object) -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8", "ascii"):
         raise RefusedPickle(f"it encodes text as {encoding!r}")
     return text.encode(encoding)
 
 
-def _default_dict(factory: Any = None, *arguments: Any) -> defaultdict[Any, Any]:
+def _default_dict(factory: Any = None, *arguments: Any) -> defaultdict[object, object]:
     kind = factory.make if isinstance(factory, _Constructor) else factory
     if kind is not None and kind not in _FACTORIES.values():
         raise RefusedPickle("it has a defaultdict whose default is not a plain type")
@@ -300,14 +300,14 @@ class _PlainUnpickler(pickle.Unpickler):
         self._constructors = {**_plain_constructors(), **constructors}
         self._stand_ins = stand_ins
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         if (module, name) in self._constructors:
             return _Constructor(self._constructors[module, name])
         if self._stand_ins:
             return _UnknownClass.named(f"{module}.{name}")
         raise RefusedPickle(f"it names {module}.{name}")
 
-    def persistent_load(self, pid: Any) -> NoReturn:
+    def persistent_load(self, pid: object) -> NoReturn:
         raise RefusedPickle("it refers to objects outside the file")
 
 
@@ -319,7 +319,7 @@ class _Rebuilder:
         self._open: set[int] = set()
         self._stand_ins = stand_ins
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> Any:
         if value is None or type(value) in (bool, int, float, complex, str, bytes):
             return value
         if id(value) in self._done:

@@ -11,17 +11,16 @@ from unseen.core.identity import digest, identify
 from unseen.core.run_record import Dropped, RunRecord
 
 
+@dataclass(frozen=True, slots=True)
 class _Record:
     """JSON in and out for the dataclasses below."""
 
-    __slots__ = ()  # without it each of them had a dictionary beside its slots
-
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]
+        return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
+        names = {f.name for f in dataclasses.fields(cls)}
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in names})
 
 
@@ -34,14 +33,17 @@ class Preprocessing(_Record):
         resize: side in pixels that the image is resized to before the crop.
         mode: "shortest" keeps the aspect and crops the centre; "squash" resizes both sides to `resize`.
         interpolation: Pillow's name of the filter, or "tf-bilinear": two neighbours per axis, without the low-pass that
-            Pillow applies where an image shrinks, as TensorFlow 1 resizes.
+            Pillow applies where an image shrinks, as TensorFlow 1 resizes. "scaled-": decode large JPEG files at 1/2,
+            1/4 or 1/8 of their size first, which is faster and changes pixels.
         mean, std: per RGB channel, of pixel values in [0, 1].
     """
 
     size: int = 224
     resize: int = 224
     mode: Literal["shortest", "squash"] = "shortest"
-    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear"] = "bicubic"
+    interpolation: Literal[
+        "nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear", "scaled-bilinear", "scaled-bicubic"
+    ] = "bicubic"
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
 
@@ -161,7 +163,7 @@ class Cell(_Record):
         """Return the digest of the data alone: equal for all models on the same images and labels."""
         return self.revision.partition("+")[2]
 
-    def name_of(self, kind: str, *parts: Any, without: Collection[str] = ()) -> str:
+    def name_of(self, kind: str, *parts: object, without: Collection[str] = ()) -> str:
         """Return the id of an intermediate object of this cell, such as a search or a training state.
 
         Args:
@@ -227,7 +229,7 @@ class Result(_Record):
         return cls(**{**found, **nested, "details": details, "record": record})
 
 
-def read_details(details: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RunRecord]:
+def read_details(details: Mapping[str, object], record: Mapping[str, object]) -> tuple[Mapping[str, object], RunRecord]:
     """Return details and run record of a stored result, from the formats of all versions.
 
     Version 0.1 had no run record. It kept unreadable images in `details["skipped"]`, in three shapes: by split and

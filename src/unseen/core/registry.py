@@ -1,4 +1,4 @@
-"""A lazy registry of "module:object" names, and lazy exports of a package.
+"""A lazy registry of "module:object" names, a registry of objects in memory, and lazy exports of a package.
 
 Listing names imports nothing. Names that are not built in come from installed plug-ins: the registry's `entry_points`
 group is read when a look-up misses or when names are listed. Loading a broken plug-in raises `PluginError`.
@@ -7,9 +7,10 @@ group is read when a look-up misses or when names are listed. Loading a broken p
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
 
@@ -38,7 +39,7 @@ class Registry(Generic[T]):
     """
 
     def __init__(
-        self, kind: str, entry_point_group: str | None = None, *, make: Callable[[str, Any], T] | None = None
+        self, kind: str, entry_point_group: str | None = None, *, make: Callable[[str, object], T] | None = None
     ) -> None:
         self.kind = kind
         self.entry_point_group = entry_point_group
@@ -47,7 +48,7 @@ class Registry(Generic[T]):
         self._loaded: dict[str, tuple[Any, T]] = {}
         self._plugins_read = False
 
-    def add(self, name: str, target: Any) -> None:
+    def add(self, name: str, target: object) -> None:
         """Register `target`, an object or the string "module:object", under `name`.
 
         Registering the same target twice is harmless; another target under a taken name is an error.
@@ -60,7 +61,7 @@ class Registry(Generic[T]):
     def register(self, name: str) -> Callable[[Any], Any]:
         """Return a decorator that calls `add`."""
 
-        def decorate(target: Any) -> Any:
+        def decorate(target: object) -> Any:
             self.add(name, target)
             return target
 
@@ -118,6 +119,62 @@ class Registry(Generic[T]):
         self._plugins_read = True
         for point in entry_points(group=self.entry_point_group):
             self._targets.setdefault(point.name, point.value)
+
+
+#: Scheme of the names of registered objects: `object:NAME@DIGEST`.
+OBJECT_SCHEME = "object"
+
+_HINT = "Objects exist only in the process that registered them: use one worker, or a name."
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
+
+
+class ObjectRegistry(Generic[N]):
+    """Objects by id, each available until every `add` and `retain` is matched by a `release`.
+
+    Args:
+        kind: what an object is, for error messages ("model object").
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.objects: dict[str, N] = {}
+        self._references: Counter[str] = Counter()
+
+    def add(self, item: N) -> str:
+        """Register an object and return its id."""
+        self.objects[item.id] = item
+        self._references[item.id] += 1
+        return item.id
+
+    def retain(self, name: str) -> bool:
+        """Add a reference to a registered object; return whether it is registered."""
+        if name in self.objects:
+            self._references[name] += 1
+        return name in self.objects
+
+    def release(self, name: str) -> None:
+        """Remove a reference, and with the last one the object."""
+        self._references[name] -= 1
+        if self._references[name] < 1:
+            self.objects.pop(name, None)
+            del self._references[name]
+
+    def get(self, name: str) -> N:
+        """Return a registered object.
+
+        Raises:
+            UnknownNameError: nothing is registered under the name.
+        """
+        if name not in self.objects:
+            raise UnknownNameError(self.kind, name, self.objects, hint=_HINT)
+        return self.objects[name]
 
 
 def load_object(path: str) -> Any:

@@ -89,7 +89,7 @@ class Catalogue(Registry[S], Generic[S, C]):
                 note = extra_note(found.extra)
                 yield self._card(id=found.pattern, name=found.hint, group="pattern", source=scheme, notes=note)
 
-    def function_card(self, scheme: str, function: Callable[..., Any]) -> C:
+    def function_card(self, scheme: str, function: Callable[..., object]) -> C:
         """Return the card of a registered function, with the first line of its documentation."""
         summary = (inspect.getdoc(function) or "").partition("\n")[0]
         return self._card(id=scheme, name=scheme, group="plug-in", notes=summary)
@@ -108,7 +108,7 @@ class Catalogue(Registry[S], Generic[S, C]):
             paths = ("", *paths)
         return str(parsed.resolved(base, paths))
 
-    def _as_source(self, scheme: str, found: Any) -> S:
+    def _as_source(self, scheme: str, found: object) -> S:
         """Make a source from what is registered: a source, its class, or a function."""
         made: Any = found() if isinstance(found, type) and issubclass(found, self._base) else found
         if isinstance(made, self._base):

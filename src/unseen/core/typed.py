@@ -21,7 +21,7 @@ class Typed:
     """Base of typed details and parameters; every field needs a default."""
 
     @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Self:
+    def read(cls, values: Mapping[str, object]) -> Self:
         """Return the view of a stored mapping; ignore keys that the class does not declare."""
         hints = _hints(cls)
         found: dict[str, Any] = {}
@@ -71,7 +71,7 @@ class Details(Typed):
 _HINTS: dict[type, dict[str, Any]] = {}
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: type) -> dict[str, object]:
     """Return the types of the fields of a class, resolved once per class."""
     if kind not in _HINTS:
         _HINTS[kind] = get_type_hints(kind)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError
 from unseen.core.names import Options
-from unseen.core.objects import OBJECT_SCHEME, ObjectRegistry
 from unseen.core.records import DatasetCard
+from unseen.core.registry import OBJECT_SCHEME, ObjectRegistry
 from unseen.data.columns import is_unlabelled
 from unseen.data.dataset import Dataset
 from unseen.data.images import image_key, is_image
@@ -56,7 +56,7 @@ _RANDOM = (
 )
 
 
-def as_dataset(data: Any, test: Any = None, *, share: float = 0.2, seed: int = 0) -> Dataset:
+def as_dataset(data: object, test: object = None, *, share: float = 0.2, seed: int = 0) -> Dataset:
     """Return an object as a dataset with the splits train and test.
 
     Args:
@@ -75,7 +75,7 @@ def as_dataset(data: Any, test: Any = None, *, share: float = 0.2, seed: int = 0
     return divide(parts, Division(share, seed=seed), ordered=True)
 
 
-def label_object(data: Any) -> tuple[Dataset, npt.NDArray[Any] | None]:
+def label_object(data: object) -> tuple[Dataset, AnyArray | None]:
     """Return all images of an object as one split, and their labels if it has any.
 
     Labels are class indices (-1 for an image without a label), numbers (NaN), or (n, labels) booleans.
@@ -106,7 +106,7 @@ class ObjectSource(DatasetSource):
         return OBJECTS.get(f"{OBJECT_SCHEME}:{name}")
 
 
-def read_object(data: Any) -> LabelledImages:
+def read_object(data: object) -> LabelledImages:
     """Return the images and labels of one object."""
     if isinstance(data, LabelledImages):
         return data
@@ -124,7 +124,7 @@ def read_object(data: Any) -> LabelledImages:
     return _read_pair(data, None)
 
 
-def _splits(data: Any) -> dict[str, LabelledImages]:
+def _splits(data: object) -> dict[str, LabelledImages]:
     """Return objects by split: those of a dict, or one.
 
     Raises:
@@ -188,7 +188,7 @@ def find_column(names: Sequence[str], known: Sequence[str], *, taken: str = "") 
     return next((lower[word] for word in known if word in lower), None)
 
 
-def _image_of(item: Any) -> Any:
+def _image_of(item: object) -> Any:
     """Return the image in an item of a dataset: the item itself, its first part, or an entry of a dict."""
     if isinstance(item, dict) and not is_image(item):
         item = item[guess_column(list(item), (*IMAGE_COLUMNS, "pixel_values"), "images")]
@@ -198,7 +198,7 @@ def _image_of(item: Any) -> Any:
     return found
 
 
-def _label_of(item: Any) -> Any:
+def _label_of(item: object) -> Any:
     """Return the label in an item of a dataset, or None."""
     if isinstance(item, dict):
         return next((item[name] for name in LABEL_COLUMNS if name in item), None)
@@ -325,7 +325,7 @@ def read_hugging_face(data: Any, image: str = "", label: str = "") -> LabelledIm
 
 
 def encoded_sampling_keys(
-    files: Sequence[str | None], labels: Sequence[Any] | None, class_names: Sequence[str] | None
+    files: Sequence[str | None], labels: Sequence[object] | None, class_names: Sequence[str] | None
 ) -> list[str] | None:
     """Return the sampling keys of encoded images: their files, below a folder for each class.
 

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, StoreError
 from unseen.core.files import home, write_whole
 from unseen.core.guard import guarded, read_member, reader
 from unseen.core.identity import digest
-from unseen.data.dataset import IntArray
 from unseen.data.decode import MAX_BYTES
 
 FORMAT = "unseen-archive/1"

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.class_table import NOT_IN_WORDNET, OPEN, list_unknown, match_names, read_wnid_table
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded, reader
 from unseen.core.names import Options, as_number
-from unseen.data.dataset import CLASS, NUMBER, SEVERAL, IntArray, Target
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL, Target
 
 #: Between the labels of one image.
 _SEVERAL = re.compile(r"\s*[|;,]\s*|\s+")
 
 
-def read_labels(values: Sequence[Any], options: Options, column: str) -> tuple[Target, list[Any], str]:
+def read_labels(values: Sequence[object], options: Options, column: str) -> tuple[Target, list[object], str]:
     """Return the kind of the labels, one label per row (None for an empty cell), and a note on how they were read.
 
     Options: `target=class|several|number` states what they are if they look otherwise; `pick=NAME` makes two classes,
@@ -41,7 +41,7 @@ def read_labels(values: Sequence[Any], options: Options, column: str) -> tuple[T
     return target, labels, note
 
 
-def _read_filled(texts: list[str], options: Options, column: str) -> tuple[Target, Sequence[Any], str]:
+def _read_filled(texts: list[str], options: Options, column: str) -> tuple[Target, Sequence[object], str]:
     pick, bins = options.text("pick"), options.integer("bins", at_least=2)
     chosen = options.choice("target", ("", CLASS, SEVERAL, NUMBER))
     if pick is not None:
@@ -70,26 +70,24 @@ def _are_numbers(numbers: Sequence[float | None], texts: Sequence[str]) -> bool:
     return fractions and len(set(texts)) > len(texts) // 4
 
 
-def one_hot_labels(columns: Mapping[str, Sequence[Any]], leave_out: str) -> tuple[Target, list[Any]] | None:
+def one_hot_labels(columns: Mapping[str, Sequence[object]], leave_out: str) -> tuple[Target, list[object]] | None:
     """Return labels of columns of 0 and 1: classes if every row has exactly one; None if there are no such columns."""
     names = [name for name in columns if name != leave_out]
-    table = np.array([[as_number(str(value)) for value in columns[name]] for name in names], np.float64)
-    if len(names) < 2 or not np.isin(table, (0, 1)).all():
+    if len(names) < 2 or not all(as_number(str(value)) in (0, 1) for name in names for value in columns[name]):
         return None
+    table = np.array([[as_number(str(value)) for value in columns[name]] for name in names], np.float64)
     if (table.sum(0) == 1).all():
         return CLASS, [names[i] for i in table.argmax(0)]
     return SEVERAL, [tuple(name for name, has in zip(names, row, strict=True) if has) for row in table.T]
 
 
-def _ranges(values: npt.NDArray[np.float64], bins: int) -> list[str]:
+def _ranges(values: FloatArray, bins: int) -> list[str]:
     edges, place = _quantile_bins(values, values, bins)
     width = len(str(len(edges)))
     return [f"{i + 1:0{width}d}: {edges[i]:g} to {edges[i + 1]:g}" for i in place]
 
 
-def _quantile_bins(
-    every: npt.NDArray[np.float64], values: npt.NDArray[np.float64], bins: int
-) -> tuple[npt.NDArray[np.float64], IntArray]:
+def _quantile_bins(every: FloatArray, values: FloatArray, bins: int) -> tuple[FloatArray, IntArray]:
     """Return the edges of ranges with about as many of `every` value each, and the range of some values."""
     edges = np.unique(np.quantile(every, np.linspace(0, 1, bins + 1)))
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
@@ -224,14 +222,12 @@ def _no_class(path: Path, classes: Sequence[str]) -> str:
     return f"{str(path)!r} says nothing of any class of this dataset ({', '.join(sorted(classes)[:3])}, ...)"
 
 
-TargetArray = npt.NDArray[Any]
-
 #: Ranges of a number that every split has its share of.
 _STRATA = 10
 _GROUPS = (tuple, list, set, frozenset, np.ndarray)
 
 
-def is_unlabelled(label: Any, class_names: Sequence[str] | None = None) -> bool:
+def is_unlabelled(label: object, class_names: Sequence[str] | None = None) -> bool:
     """Return whether an image has no label: None, NaN, an empty text or group, zeros, or -1 with class names."""
     if label is None or (isinstance(label, float | np.floating) and math.isnan(label)):
         return True
@@ -242,7 +238,7 @@ def is_unlabelled(label: Any, class_names: Sequence[str] | None = None) -> bool:
     return class_names is not None and isinstance(label, int | np.integer) and label == -1
 
 
-def target_of(labels: Sequence[Any]) -> Target:
+def target_of(labels: Sequence[object]) -> Target:
     """Infer the kind of labels from their types: groups are several, fractions are numbers."""
     if any(isinstance(label, _GROUPS) for label in labels):
         return SEVERAL
@@ -253,7 +249,7 @@ def target_of(labels: Sequence[Any]) -> Target:
 
 def number_targets(
     labels: Mapping[str, Sequence[Any]],
-) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
+) -> tuple[list[str], dict[str, IntArray], dict[str, AnyArray]]:
     """Return names and indices of strata, and (n,) values, by split.
 
     Raises:
@@ -276,8 +272,8 @@ def number_targets(
 
 
 def several_targets(
-    labels: Mapping[str, Sequence[Any]], class_names: Sequence[str] | None = None
-) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
+    labels: Mapping[str, Sequence[object]], class_names: Sequence[str] | None = None
+) -> tuple[list[str], dict[str, IntArray], dict[str, AnyArray]]:
     """Return names of labels, the index of each image's rarest label, and (n, labels) booleans, by split.
 
     A label is a group of names, or of indices into `class_names`, or a row of 0 and 1 as long as there are names.
@@ -299,7 +295,7 @@ def several_targets(
     return names, strata, dict(values)
 
 
-def _group(label: Any, class_names: Sequence[str] | None) -> tuple[str, ...]:
+def _group(label: object, class_names: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names in one image's label."""
     if isinstance(label, str):
         return (label,) if label else ()

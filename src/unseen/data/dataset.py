@@ -12,23 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.identity import digest
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import RunRecord
 
-AnyArray = npt.NDArray[Any]
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
-Pixels = npt.NDArray[np.uint8]
 _T = TypeVar("_T")
 
 #: What the label of an image is: one class, several labels at once, or a number.
@@ -74,6 +69,7 @@ class Split:
         targets: (n,) numbers or (n, labels) booleans, if labels are more than classes; `labels` are strata then.
         sampling_keys: decide the place of each image in a random sample; `names`, unless the same images have other
             names in another form of the data (`unseen.data.user_data`).
+        feature_rows: row of each image in the features that a dataset has (`unseen.data.sources.features`).
     """
 
     names: Sequence[str]
@@ -85,6 +81,7 @@ class Split:
     whole: Whole | None = None
     targets: AnyArray | None = None
     sampling_keys: Sequence[str] = ()
+    feature_rows: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -119,6 +116,7 @@ class Split:
             primary_labels=self.primary_labels[chosen],
             targets=None if self.targets is None else self.targets[chosen],
             sampling_keys=() if self.sampling_keys is self.names else [self.sampling_keys[i] for i in chosen],
+            feature_rows=None if self.feature_rows is None else self.feature_rows[chosen],
         )
 
     def places_of(self, sample: Split) -> list[int] | None:
@@ -164,6 +162,7 @@ def join_splits(parts: Sequence[Split]) -> Split:
     """Concatenate several splits."""
     keyed = all(part.content_key is not None for part in parts)
     targets = [part.targets for part in parts if part.targets is not None]
+    rows = [part.feature_rows for part in parts if part.feature_rows is not None]
     return Split(
         names=[name for part in parts for name in part.names],
         labels=np.concatenate([part.labels for part in parts]),
@@ -172,6 +171,7 @@ def join_splits(parts: Sequence[Split]) -> Split:
         content_key=_indexed(parts, _content_key) if keyed else None,
         targets=np.concatenate(targets) if targets and len(targets) == len(parts) else None,
         sampling_keys=[name for part in parts for name in part.sampling_keys],
+        feature_rows=np.concatenate(rows) if rows and len(rows) == len(parts) else None,
     )
 
 
@@ -251,7 +251,7 @@ class Dataset:
         more = [self.target, targets] if targets else []
         return digest([splits, list(self.class_names), list(self.wnids), self.side_information(), *more], length=12)
 
-    def side_information(self) -> Any:
+    def side_information(self) -> object:
         """Return data beside images and classes, as JSON values."""
         return None
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageCms, ImageFile, JpegImagePlugin
 
+from unseen.core.arrays import Float32Array, IntArray, Pixels
 from unseen.core.errors import DataError
 
 #: Images with more pixels are refused: the same bound at which Pillow begins to warn of decompression bombs.
@@ -236,10 +236,7 @@ def _reason(error: BaseException) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
 
-FloatArray = npt.NDArray[np.float32]
-
-
-def resize_like_tf(pixels: npt.NDArray[np.uint8], height: int, width: int) -> FloatArray:
+def resize_like_tf(pixels: Pixels, height: int, width: int) -> Float32Array:
     """Resize an image without rounding."""
     low_y, high_y, part_y = _neighbours(pixels.shape[0], height)
     low_x, high_x, part_x = _neighbours(pixels.shape[1], width)
@@ -251,7 +248,7 @@ def resize_like_tf(pixels: npt.NDArray[np.uint8], height: int, width: int) -> Fl
     return np.asarray(top + (bottom - top) * part_y[:, None, None])
 
 
-def _neighbours(before: int, after: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]:
+def _neighbours(before: int, after: int) -> tuple[IntArray, IntArray, Float32Array]:
     """Return the two inputs next to each output, and the weight of the second."""
     # Single precision, as there: it decides on which side of a pixel a place falls.
     places = np.arange(after, dtype=np.float32) * (np.float32(before) / np.float32(after))

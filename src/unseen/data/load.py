@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.guard import read_patiently
@@ -20,7 +20,7 @@ from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.core.source import Catalogue, Source
 from unseen.data.dataset import Dataset, join_splits
-from unseen.data.subset import select
+from unseen.data.subset import select, shuffle_labels
 
 DatasetFunction = Callable[..., Dataset]
 F = TypeVar("F", bound=DatasetFunction)
@@ -39,7 +39,9 @@ class DatasetSource(Source[DatasetCard]):
 
 
 #: The scheme of a plain path with such a suffix; any other path is a folder.
-_SCHEMES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".zip": "zip", ".tar": "wds"}
+_SCHEMES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".zip": "zip", ".tar": "wds"} | dict.fromkeys(
+    (".npz", ".h5", ".hdf5", ".npy"), "features"
+)
 
 SOURCES: Catalogue[DatasetSource, DatasetCard] = Catalogue(
     "dataset",
@@ -61,20 +63,22 @@ SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
 SOURCES.add("packaged", "unseen.data.sources.packaged:PackagedSource")
 SOURCES.add("procedural", "unseen.data.sources.procedural:ProceduralSource")
 SOURCES.add("vtab", "unseen.data.sources.vtab.source:VtabSource")
+SOURCES.add("features", "unseen.data.sources.features:FeaturesSource")
 SOURCES.add("xlsa17", "unseen.data.sources.xlsa17:Xlsa17Source")
 
 _SELECTION = ("classes", "limit", "per_class")
 
 
-def load_dataset(name: str | Path, **options: Any) -> Dataset:
+def load_dataset(name: str | Path, **options: object) -> Dataset:
     """Load a dataset such as `packaged:grocery?labels=coarse` or `folder:photos?test=0.2&seed=3`.
 
     Args:
         name: the id, or a plain path: a folder, or a file with one of the endings that `resolve_dataset` knows. Its
             options may also be given as keyword arguments, which win.
         **options: those of the source and, for every source, `per_class`, `limit` and `classes`, which keep at most so
-            many images per class and split, images per split, and classes, drawn by `seed` (0); `as=test` makes all
-            images test images, for what needs no others.
+            many images per class and split, images per split, and classes, sampled by `seed` (0); `as=test` makes all
+            images test images; `shuffle_labels=SEED` permutes the labels of each split, as a control that must score
+            at chance.
 
     Raises:
         UsageError: a scheme, name or option that is not known.
@@ -88,12 +92,15 @@ def load_dataset(name: str | Path, **options: Any) -> Dataset:
     selecting = any(sizes.values())
     seed = read.integer("seed") if selecting else None
     tested = read.choice("as", ("", "test")) == "test"
+    shuffle_seed = read.integer("shuffle_labels")
     loaded = read_patiently(lambda: source.load(wanted.rest, read), wanted)
     read.finish()
     if tested:
         loaded = replace(loaded, splits={"test": join_splits(list(loaded.splits.values()))})
     if selecting:
         loaded = select(loaded, **sizes, seed=seed or 0)
+    if shuffle_seed is not None:
+        loaded = shuffle_labels(loaded, shuffle_seed)
     return _with_id(loaded, wanted, selecting=selecting)
 
 
@@ -181,7 +188,7 @@ def _with_id(dataset: Dataset, wanted: Name, *, selecting: bool) -> Dataset:
         classes=len(dataset.class_names),
         images=sum(map(len, dataset.splits.values())),
     )
-    features_id = wanted
+    features_id = wanted.without("shuffle_labels")
     if dataset.features_id != dataset.card.id:
         kept = {k: v for k, v in wanted.options.items() if selecting and k in (*_SELECTION, "seed")}
         features_id = Name.parse(dataset.features_id, kept)

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.files import map_file
 from unseen.core.guard import allowance, guarded, inflate, inflate_start
-from unseen.data.dataset import AnyArray
+from unseen.core.isolate import Trial, file_states, try_isolated
 
 Variable = AnyArray | list[str]
 
@@ -35,6 +36,7 @@ def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = (
     with guarded(path, "a MATLAB file", advice="It is damaged or was cut short: copy it again."):
         data = memoryview(map_file(path))
         if _HDF5_MAGIC in (bytes(data[:8]), bytes(data[512:520])):
+            try_hdf5(path, f"{__name__}:check_hdf5", *wanted)
             found = _read_hdf5(path, wanted)
         else:
             values = read_variables(data, wanted, path)
@@ -56,11 +58,30 @@ def _plain(path: Path, name: str, value: Value) -> Variable:
     return strings
 
 
-def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
+def _h5py() -> Any:
     try:
         import h5py
     except ImportError:
-        raise MissingExtraError("h5py, which reads MATLAB 7.3 files,", "zsl") from None
+        raise MissingExtraError("h5py, which reads HDF5 and MATLAB 7.3 files,", "zsl") from None
+    return h5py
+
+
+def hdf5_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays at the root of an HDF5 file."""
+    _h5py()
+    try_hdf5(path, f"{__name__}:check_shapes")
+    return check_shapes(path)
+
+
+def check_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays at the root of an HDF5 file, without a process with limits."""
+    h5py = _h5py()
+    with h5py.File(path, "r") as file:
+        return {name: file[name].shape for name in file if file.get(name, getclass=True) is h5py.Dataset}
+
+
+def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
+    h5py = _h5py()
     found: dict[str, Variable] = {}
     with h5py.File(path, "r") as file:
         for name in names:
@@ -79,9 +100,35 @@ def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
                 found[name] = [_hdf5_string(where, file[cell]) for cell in item[()].T.ravel(order="F")]
             elif item.dtype.kind in "fiub":
                 found[name] = np.asarray(item[()]).T
+            elif h5py.check_string_dtype(item.dtype) is not None:
+                found[name] = _hdf5_texts(where, item, allowance(path.stat().st_size)).T
             else:
                 raise DataError(f"{where} is of type {item.dtype}; numbers are accepted.")
     return found
+
+
+def check_hdf5(path: str, *names: str) -> None:
+    """Read variables of a MATLAB file of version 7.3."""
+    _read_hdf5(Path(path), names)
+
+
+def try_hdf5(path: Path, check: str, *arguments: str) -> None:
+    """Read an HDF5 file in a process with limits."""
+    size = path.stat().st_size
+    given = (str(path), *arguments)
+    try_isolated(Trial(check, given, str(path), "an HDF5 file", ("h5py",), size, allowance(size)), file_states(path))
+
+
+def _hdf5_texts(where: str, item: Any, limit: int) -> AnyArray:
+    """Return texts; those of variable length may repeat a long text, so that their sum is bounded."""
+    values: list[str] = []
+    flat = item.asstr().reshape(-1) if hasattr(item.asstr(), "reshape") else item.asstr()
+    for row in flat:
+        values += np.ravel(row).tolist()
+        limit -= sum(map(len, np.ravel(row).tolist()))
+        if limit < 0:
+            raise DataError(f"{where} holds more text than a file of its size should.")
+    return np.array(values, object).reshape(item.shape)
 
 
 def _hdf5_string(where: str, item: Any) -> str:

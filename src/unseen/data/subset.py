@@ -14,9 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.core.run_record import RunRecord
-from unseen.data.dataset import CLASS, Dataset, IntArray, Split
+from unseen.data.dataset import CLASS, Dataset, Split
 
 
 def draw_order(names: Sequence[str], seed: int) -> IntArray:
@@ -107,6 +108,22 @@ def _select_classes(dataset: Dataset, classes: int, seed: int) -> Dataset:
         wnids=[dataset.wnids[i] for i in chosen] if dataset.wnids else (),
         splits=splits,
     )
+
+
+def shuffle_labels(dataset: Dataset, seed: int) -> Dataset:
+    """Return the dataset with the labels of each split permuted among its images.
+
+    A control: no classifier can score above chance on it, unless information about test labels reaches the training.
+    """
+    splits = {}
+    for name, split in dataset.splits.items():
+        order = draw_order([f"shuffled labels {key}" for key in split.sampling_keys], seed)
+        splits[name] = replace(
+            split,
+            labels=split.labels[order],
+            targets=None if split.targets is None else split.targets[order],
+        )
+    return replace(dataset, splits=splits)
 
 
 def rank_in_class(names: Sequence[str], labels: IntArray, seed: int) -> tuple[IntArray, IntArray]:

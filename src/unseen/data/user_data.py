@@ -17,13 +17,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.names import Options, as_number
-from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import DatasetCard
+from unseen.core.registry import OBJECT_SCHEME
 from unseen.core.run_record import Dropped, RunRecord, dropped
-from unseen.data.columns import TargetArray, is_unlabelled, number_classes, number_targets, several_targets, target_of
-from unseen.data.dataset import ALL, CLASS, NUMBER, Dataset, IntArray, Split, Target, Whole
+from unseen.data.columns import is_unlabelled, number_classes, number_targets, several_targets, target_of
+from unseen.data.dataset import ALL, CLASS, NUMBER, Dataset, Split, Target, Whole
 from unseen.data.images import image_key, to_image
 from unseen.data.subset import single_image_classes, stratified_split
 
@@ -36,7 +37,7 @@ class Items(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, i: int, /) -> Any: ...
+    def __getitem__(self, i: int, /) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class LazyImages:
     def __len__(self) -> int:
         return self.count
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int) -> object:
         return self.read(i)
 
 
@@ -126,7 +127,7 @@ def below_common_folder(paths: Sequence[str]) -> list[str]:
     return [path[len(common) :].lstrip("/") for path in whole]
 
 
-def file_sampling_keys(paths: Sequence[Any]) -> list[str]:
+def file_sampling_keys(paths: Sequence[object]) -> list[str]:
     """Return the sampling keys of image files: `below_common_folder` of their absolute paths."""
     return below_common_folder([os.path.abspath(os.path.expanduser(str(path))) for path in paths])  # noqa: PTH100, PTH111
 
@@ -158,7 +159,7 @@ class _Reader:
         value = self._cached.pop(i, None)
         return to_image(self._value(i) if value is None else value)
 
-    def _value(self, i: int) -> Any:
+    def _value(self, i: int) -> object:
         if not self._locked:
             return self._items[i]
         with self._lock:
@@ -198,7 +199,7 @@ class _Part:
     whole: Dataset
     rows: IntArray
     labels: IntArray
-    targets: TargetArray | None
+    targets: AnyArray | None
 
     def take(self, chosen: IntArray) -> _Part:
         targets = None if self.targets is None else self.targets[chosen]
@@ -285,7 +286,7 @@ def flatten_labels(images: Mapping[str, LabelledImages]) -> Mapping[str, Labelle
     return {split: replace(own, labels=[label[0] for label in own.labels or ()]) for split, own in images.items()}
 
 
-def _is_group_of_one(label: Any) -> bool:
+def _is_group_of_one(label: object) -> bool:
     return isinstance(label, tuple | list | np.ndarray) and getattr(label, "ndim", 1) == 1 and len(label) == 1
 
 
@@ -316,7 +317,7 @@ def _labelled(
 
 def learn_targets(
     images: Mapping[str, LabelledImages], rows: Mapping[str, IntArray]
-) -> tuple[Target, list[str], dict[str, IntArray], dict[str, TargetArray]]:
+) -> tuple[Target, list[str], dict[str, IntArray], dict[str, AnyArray]]:
     """Return the kind of the labels, names and indices of classes or strata, and targets other than classes.
 
     Args:

@@ -18,11 +18,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from PIL import Image
+from PIL import Image, JpegImagePlugin
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.runtimes import Outputs, Pixels, Runtime
+from unseen.backbones.runtimes import ModelInput, Outputs, Runtime
+from unseen.core.arrays import Float32Array, IntArray, Pixels
 from unseen.core.errors import DataError
 from unseen.core.extras import cores
 from unseen.core.guard import read_patiently
@@ -43,18 +43,19 @@ _FILTERS = {
 }
 
 
-def to_pixels(
-    image: Image.Image, preprocessing: Preprocessing, *, truncated: Truncated = "refuse"
-) -> npt.NDArray[np.uint8]:
+def to_pixels(image: Image.Image, preprocessing: Preprocessing, *, truncated: Truncated = "refuse") -> Pixels:
     """Decode, resize and crop an image: (size, size, 3), not yet normalised (the model's graph does that).
 
     Raises:
         DataError: the image cannot be decoded.
     """
+    interpolation = preprocessing.interpolation.removeprefix("scaled-")
+    if interpolation != preprocessing.interpolation and isinstance(image, JpegImagePlugin.JpegImageFile):
+        image.draft(None, _resized(image.size, preprocessing))  # no smaller than the image after the resize
     rgb = decode_rgb(image, truncated=truncated)
     target = _resized(rgb.size, preprocessing)
     if rgb.size != target:
-        rgb = _resize(rgb, target, preprocessing.interpolation)
+        rgb = _resize(rgb, target, interpolation)
     size = preprocessing.size
     left, top = round((target[0] - size) / 2), round((target[1] - size) / 2)
     if (left, top) != (0, 0) or target != (size, size):
@@ -86,7 +87,7 @@ class Batch:
 
     first: int
     count: int
-    pixels: Pixels
+    pixels: ModelInput
     kept: list[int]
     skipped: list[Skipped]
     outputs: Outputs | None = None
@@ -133,7 +134,7 @@ def batch_spans(start: int, total: int, *, part_size: int, batch_size: int) -> l
 
 def collect_parts(
     batches: Iterator[Batch], total: int, layers: int, part_size: int
-) -> Iterator[tuple[int, npt.NDArray[np.int64], list[npt.NDArray[np.float32]], list[Skipped]]]:
+) -> Iterator[tuple[int, IntArray, list[Float32Array], list[Skipped]]]:
     """Yield (first image, images with a row, outputs by layer, skipped images) of each part, from its batches."""
     collected: list[Batch] = []
     for batch in batches:
@@ -203,7 +204,7 @@ def _decode(
     kept: list[int] = []
     skipped: list[Skipped] = []
 
-    def read(index: int) -> Pixels:
+    def read(index: int) -> ModelInput:
         if own is not None:
             return own(decode_rgb(images.open(index), truncated=truncated))
         return to_pixels(images.open(index), backbone.preprocessing, truncated=truncated)

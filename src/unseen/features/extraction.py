@@ -3,8 +3,8 @@
 Features that are in the store are read from it. Missing ones are extracted in one pass for all requested layers,
 part by part, under the locks of the entries: two processes that need the same features do the work once.
 
-Several workers can share the work (`describe`, then `extract_parts`): a part depends on its own images alone, so its
-bytes do not depend on the worker.
+Several workers can share the work (`ExtractionJob.describe`, then `ExtractionJob.extract_parts`): a part depends on its
+own images alone, so its bytes do not depend on the worker.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from unseen.features.rows import StoredFeatures
 from unseen.features.settings import Extraction
 from unseen.features.store import FeatureStore, FeatureWriter
 
+#: Receives the rows of a part, with their keys and their provenance.
+PartReceiver = Callable[[dict[str, FeatureKey], PartLayers, dict[str, object]], None]
+
 
 @dataclass(frozen=True)
 class Described:
@@ -53,7 +56,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class _Job:
+class ExtractionJob:
     """One split, the model and the layers to extract, and the settings."""
 
     backbone: Backbone
@@ -134,6 +137,28 @@ class _Job:
                 for layer, output in zip(self.layers, outputs, strict=True)
             }
 
+    def describe(self, store: FeatureStore) -> Described:
+        """Return the keys under which this machine stores the features, without extracting them.
+
+        A graph that has to be exported first is exported now.
+        """
+        keys = self.expected_keys()
+        if not all(store.holds(key) for key in keys.values()):
+            runtime = self.runtime()
+            keys = self.keys(self.dataset, runtime.name, runtime.precision)
+        chosen: RuntimeName = "onnx" if next(iter(keys.values())).runtime == "onnx" else "torch"
+        return Described(keys, len(self.images), chosen)
+
+    def extract_parts(self, starts: Sequence[int], part_size: int, give: PartReceiver) -> None:
+        """Extract the parts that begin at the images `starts`, and pass each with its keys and provenance to `give`."""
+        runtime, total = self.runtime(), len(self.images)
+        keys = self.keys(self.dataset, runtime.name, runtime.precision)
+        began = time.perf_counter()
+        for part in self.parts(runtime, starts, part_size):
+            images = min(part_size, total - next(iter(part.values())).first)
+            give(keys, part, self.provenance(runtime, time.perf_counter() - began, images))
+            began = time.perf_counter()
+
     def provenance(self, runtime: Runtime, seconds: float, images: int) -> dict[str, object]:
         return {
             "images": images,
@@ -167,11 +192,11 @@ def extract(
         smaller: samples of the same images; their stored features are reused.
     """
     progress = progress or NoProgress()
-    job = _Job(backbone, dataset, split, layers, how or Extraction())
+    job = ExtractionJob(backbone, dataset, split, layers, how or Extraction())
     found = {layer: store.find(key) for layer, key in job.expected_keys().items()}
     missing = [layer for layer, features in found.items() if features is None]
     if missing:
-        job = _Job(backbone, dataset, split, missing, job.how)
+        job = ExtractionJob(backbone, dataset, split, missing, job.how)
         runtime = job.runtime()
         keys = job.keys(dataset, runtime.name, runtime.precision)
         samples = [(each.split(split), job.keys(each, runtime.name, runtime.precision)) for each in smaller]
@@ -195,48 +220,6 @@ def _known_rows(
     return None
 
 
-def describe(
-    backbone: Backbone, dataset: Dataset, split: str, store: FeatureStore, *, layers: Sequence[str], how: Extraction
-) -> Described:
-    """Return the keys under which this machine stores features of a split, without extracting them.
-
-    A graph that has to be exported first is exported now.
-    """
-    job = _Job(backbone, dataset, split, layers, how)
-    keys = job.expected_keys()
-    if not all(store.holds(key) for key in keys.values()):
-        runtime = job.runtime()
-        keys = job.keys(dataset, runtime.name, runtime.precision)
-    chosen: RuntimeName = "onnx" if next(iter(keys.values())).runtime == "onnx" else "torch"
-    return Described(keys, len(job.images), chosen)
-
-
-def extract_parts(
-    backbone: Backbone,
-    dataset: Dataset,
-    split: str,
-    *,
-    layers: Sequence[str],
-    how: Extraction,
-    starts: Sequence[int],
-    part_size: int,
-    give: Callable[[dict[str, FeatureKey], PartLayers, dict[str, object]], None],
-) -> None:
-    """Extract some parts of a split and pass each to `give`, with its keys and its provenance.
-
-    Args:
-        starts: first image of each part.
-    """
-    job = _Job(backbone, dataset, split, layers, how)
-    runtime, total = job.runtime(), len(job.images)
-    keys = job.keys(dataset, runtime.name, runtime.precision)
-    began = time.perf_counter()
-    for part in job.parts(runtime, starts, part_size):
-        images = min(part_size, total - next(iter(part.values())).first)
-        give(keys, part, job.provenance(runtime, time.perf_counter() - began, images))
-        began = time.perf_counter()
-
-
 def _title(keys: Mapping[str, FeatureKey]) -> str:
     one = next(iter(keys.values()))
     return f"{one.model} on {one.dataset} {one.split}"
@@ -245,7 +228,7 @@ def _title(keys: Mapping[str, FeatureKey]) -> str:
 def _fill(
     store: FeatureStore,
     keys: dict[str, FeatureKey],
-    job: _Job,
+    job: ExtractionJob,
     runtime: Runtime,
     progress: Progress,
     known: KnownRows | None,
@@ -273,7 +256,7 @@ def _fill(
 def _write_missing(
     writers: Mapping[str, FeatureWriter],
     title: str,
-    job: _Job,
+    job: ExtractionJob,
     runtime: Runtime,
     progress: Progress,
     known: KnownRows | None,

@@ -198,7 +198,7 @@ def _check_parts(manifest: Manifest) -> None:
         raise ValueError(f"its state is complete, but it covers {begin} of {manifest.total} images")
 
 
-def _checksum(values: Mapping[str, Any]) -> str:
+def _checksum(values: Mapping[str, object]) -> str:
     content = {name: value for name, value in values.items() if name != "sha256"}
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 

@@ -32,16 +32,14 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import FloatingArray, IntArray
 from unseen.core.errors import CorruptPartError, StoreError
 from unseen.core.files import Block, write_whole
 from unseen.core.guard import read_patiently
 from unseen.features.manifest import Count, Dtype, Manifest, Part, Skipped, load_manifest, part_name
 
 Check = Literal["sha256", "size", "again"]
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.int64]
 Stamp = tuple[int, int, int, int, int]
 
 DESCRIPTION = re.compile(r"part-(\d{5,})\.json")
@@ -69,7 +67,7 @@ class PartRows:
     """
 
     first: int
-    features: FloatArray
+    features: FloatingArray
     labels: IntArray
     index: IntArray
     skipped: Sequence[Skipped] = ()
@@ -87,7 +85,7 @@ class Description(msgspec.Struct, frozen=True):
     dtype: Dtype
 
 
-def encode_part(features: FloatArray, labels: IntArray, index: IntArray) -> list[Block]:
+def encode_part(features: FloatingArray, labels: IntArray, index: IntArray) -> list[Block]:
     """Return the blocks of a part file. Equal arrays always give equal bytes."""
     if len(features) == 0:
         features = np.zeros((0, 0), np.float32)
@@ -204,7 +202,7 @@ class PartFile:
     labels: IntArray
     index: IntArray
 
-    def map(self) -> FloatArray:
+    def map(self) -> FloatingArray:
         """Return the features, memory-mapped and read-only.
 
         Raises:

@@ -13,13 +13,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray, FloatingArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.files import release_pages
 from unseen.core.records import FeatureKey
 from unseen.features.manifest import PROVENANCE, Manifest, Skipped
-from unseen.features.part import Check, FloatArray, IntArray, PartFile, open_part
+from unseen.features.part import Check, PartFile, open_part
 
-RowIndex = int | slice | Sequence[int] | npt.NDArray[Any]
+RowIndex = int | slice | Sequence[int] | AnyArray
 
 # Each mapped part holds a file descriptor, of which a process has about a thousand.
 _MAPPED_AT_ONCE = 64
@@ -84,7 +85,7 @@ class FeatureRows:
     def __repr__(self) -> str:
         return f"FeatureRows(shape={self.shape}, dtype={self.dtype}, parts={len(self._parts)})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return FeatureRows, (self._parts, self.shape[1], self.dtype, self._selection)
 
     @property
@@ -92,12 +93,12 @@ class FeatureRows:
         """Bytes of memory that `to_array` takes."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
-    def select(self, rows: npt.NDArray[np.int64]) -> FeatureRows:
+    def select(self, rows: IntArray) -> FeatureRows:
         """Return the given rows, in that order, without a copy of their features."""
         selection = rows if self._selection is None else self._selection[rows]
         return FeatureRows(self._parts, self.shape[1], self.dtype, np.asarray(selection, np.int64))
 
-    def join(self, other: Any) -> FeatureRows:
+    def join(self, other: object) -> FeatureRows:
         """Return these rows followed by those of another array-like, without a copy.
 
         Raises:
@@ -115,7 +116,7 @@ class FeatureRows:
         dtype = np.result_type(self.dtype, second.dtype)
         return FeatureRows((*self._parts, *second._parts), self.shape[1], dtype, selection)
 
-    def __getitem__(self, rows: RowIndex) -> FloatArray:
+    def __getitem__(self, rows: RowIndex) -> FloatingArray:
         if isinstance(rows, slice):
             begin, end, step = rows.indices(len(self))
             if step == 1 and self._selection is None:
@@ -125,7 +126,7 @@ class FeatureRows:
             raise TypeError("features are indexed by rows only: select the rows first, then columns of the result")
         wanted = np.asarray(rows)
         if wanted.ndim == 0 and wanted.dtype.kind in "iu":
-            row: FloatArray = self._gather(wanted.reshape(1))[0]
+            row: FloatingArray = self._gather(wanted.reshape(1))[0]
             return row
         if wanted.ndim == 1 and wanted.dtype == bool:
             if len(wanted) != len(self):
@@ -135,32 +136,32 @@ class FeatureRows:
             return self._gather(wanted.astype(np.int64))
         raise TypeError(f"rows are a slice, whole numbers or a mask, not {wanted.dtype} of shape {wanted.shape}")
 
-    def __iter__(self) -> Iterator[FloatArray]:
+    def __iter__(self) -> Iterator[FloatingArray]:
         for chunk in self.chunks(1024):
             yield from chunk
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatingArray:
         if copy is False:
             raise ValueError("features cannot become an array without a copy")
         array = self.to_array()
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def chunks(self, rows: int) -> Iterator[FloatArray]:
+    def chunks(self, rows: int) -> Iterator[FloatingArray]:
         """Yield consecutive blocks of `rows` rows; the last may have fewer."""
         if rows < 1:
             raise ValueError(f"a chunk has at least one row, not {rows}")
         for begin in range(0, len(self), rows):
             yield self[begin : begin + rows]
 
-    def to_array(self) -> FloatArray:
+    def to_array(self) -> FloatingArray:
         """Return all rows in memory."""
         return self[:]
 
-    def _positions(self) -> npt.NDArray[np.int64]:
+    def _positions(self) -> IntArray:
         """Return the number of each row among those of the parts."""
         return np.arange(len(self)) if self._selection is None else self._selection
 
-    def _range(self, begin: int, end: int) -> FloatArray:
+    def _range(self, begin: int, end: int) -> FloatingArray:
         """Return consecutive rows of the parts."""
         result = np.empty((max(end - begin, 0), self.shape[1]), self.dtype)
         filled = 0
@@ -174,7 +175,7 @@ class FeatureRows:
             release_pages(piece)
         return result
 
-    def _gather(self, rows: npt.NDArray[Any]) -> FloatArray:
+    def _gather(self, rows: AnyArray) -> FloatingArray:
         rows = np.where(rows < 0, rows + len(self), rows)
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
             raise IndexError(f"a row is out of range: there are {len(self)}")

@@ -21,10 +21,9 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from filelock import AcquireReturnProxy, FileLock, Timeout
-
+from unseen.core.arrays import FloatingArray, IntArray
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.core.files import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.core.records import FeatureKey
@@ -46,8 +45,6 @@ from unseen.features.part import (
     DESCRIPTION,
     Check,
     Description,
-    FloatArray,
-    IntArray,
     PartLayers,
     PartRows,
     description_file,
@@ -59,6 +56,9 @@ from unseen.features.part import (
     write_part_file,
 )
 from unseen.features.rows import StoredFeatures
+
+if TYPE_CHECKING:
+    from filelock import AcquireReturnProxy
 
 _DIGEST_DIGITS = 4
 _POLL_SECONDS = 0.2
@@ -210,7 +210,7 @@ class FeatureStore:
         *,
         total: int,
         part_size: int,
-        provenance: Mapping[str, Any],
+        provenance: Mapping[str, object],
     ) -> None:
         """Store the rows of a part, if any, and complete the entries that have all their parts."""
         for layer, key in keys.items():
@@ -218,7 +218,7 @@ class FeatureStore:
                 self.add_part(key, part[layer], total=total, part_size=part_size)
             self.complete(key, total=total, part_size=part_size, provenance=provenance)
 
-    def complete(self, key: FeatureKey, *, total: int, part_size: int, provenance: Mapping[str, Any]) -> None:
+    def complete(self, key: FeatureKey, *, total: int, part_size: int, provenance: Mapping[str, object]) -> None:
         """Complete an entry if all of its parts are stored."""
         folder = entry_folder(self.root, key)
         manifest = load_manifest(folder) or Manifest(key, total, part_size)
@@ -383,7 +383,7 @@ class FeatureWriter:
 
     def write_part(
         self,
-        features: FloatArray,
+        features: FloatingArray,
         labels: IntArray,
         index: IntArray,
         skipped: Sequence[Skipped] = (),
@@ -416,7 +416,7 @@ class FeatureWriter:
         known = [Description(part, manifest.dim, manifest.dtype) for part in manifest.parts]
         self.manifest = with_parts(manifest, [*known, description])
 
-    def finish(self, provenance: Mapping[str, Any] | None = None) -> None:
+    def finish(self, provenance: Mapping[str, object] | None = None) -> None:
         """Mark the entry complete.
 
         Args:
@@ -513,6 +513,8 @@ def take_lock(
         StoreError: another process still held it after `timeout`, or the lock file cannot be written.
     """
     make_folder(path.parent)
+    from filelock import FileLock, Timeout  # imports asyncio
+
     # Not bound to a thread: an extraction may open a writer in one thread and write from another.
     lock = FileLock(path, thread_local=False)
     with explained(path):

@@ -28,11 +28,12 @@ from multiprocessing.connection import Connection
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import IntArray, Pixels
 from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
 from unseen.data import Split
-from unseen.finetuning.views import Pixels, TrainView
-from unseen.probes.sgd import BatchOrder, IntArray
+from unseen.finetuning.views import TrainView
+from unseen.probes.sgd import BatchOrder
 
 #: Bytes of images that are cached between epochs, over all workers.
 CACHE_BYTES = 1 << 30

@@ -73,7 +73,7 @@ class EarlyStop:
         """Return the state for a checkpoint."""
         return {name: getattr(self, name) for name in _STATE}
 
-    def resume(self, state: dict[str, Any]) -> None:
+    def resume(self, state: dict[str, object]) -> None:
         """Restore the state of a checkpoint."""
         for name in _STATE:
             setattr(self, name, state.get(name, getattr(self, name)))

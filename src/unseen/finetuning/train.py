@@ -17,20 +17,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from unseen.backbones.backbone import Backbone
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, OutOfMemoryError, UsageError, first_line
 from unseen.core.identity import digest
 from unseen.core.run_record import Dropped
 from unseen.data import Split
 from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer
-from unseen.probes.sampling import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
 
@@ -170,7 +169,7 @@ def finetune(
     )
 
 
-def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
+def _numbers_of(options: FinetuneOptions) -> dict[str, object]:
     """Return the options that change a training, without decoding, checkpoints and the view of test images."""
     neutral = ("checkpoint_every", "eval_view", "workers", "cache_bytes")
     return {name: value for name, value in dataclasses.asdict(options).items() if name not in neutral}

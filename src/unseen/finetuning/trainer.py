@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -35,6 +34,7 @@ from torch.nn import functional
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import best_device
+from unseen.core.arrays import Float32Array, IntArray, Pixels
 from unseen.core.errors import CheckpointError, DataError, DiskFullError, StoreError, UnknownNameError, UsageError
 from unseen.core.files import write_whole
 from unseen.core.guard import guarded
@@ -42,9 +42,8 @@ from unseen.data import Split
 from unseen.features.batches import to_pixels
 from unseen.finetuning.data import CACHE_BYTES, Batch, TrainingBatches, evaluation_batches, micro_batches
 from unseen.finetuning.early_stop import EarlyStop
-from unseen.finetuning.views import EvalView, Pixels, TrainView, at_size, nearest_size
+from unseen.finetuning.views import EvalView, TrainView, at_size, nearest_size
 from unseen.probes.estimators import LinearProbe
-from unseen.probes.sampling import IntArray
 from unseen.probes.solvers import StepSchedule, default_warmup
 
 Start = Literal["zero", "probe"]
@@ -272,7 +271,7 @@ class Trainer:
         for module in self.frozen:
             module.eval()
 
-    def _state(self, done: int) -> dict[str, Any]:
+    def _state(self, done: int) -> dict[str, object]:
         return {
             "step": done,
             **{name: getattr(self, name).state_dict() for name in _STATEFUL},
@@ -325,7 +324,7 @@ def _freeze(module: nn.Module, names: Sequence[str]) -> list[nn.Module]:
     return frozen
 
 
-def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManager[Any]], bool]:
+def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManager[object]], bool]:
     """Return autocast for the device and whether its gradients need scaling: half precision on CUDA only."""
     if device.type != "cuda":
         return nullcontext, False
@@ -348,7 +347,7 @@ def empty_head(start: Start, dimension: int, classes: int) -> nn.Linear:
     return head
 
 
-def probe_head(features: npt.NDArray[np.float32], labels: IntArray, classes: int, seed: int) -> nn.Linear:
+def probe_head(features: Float32Array, labels: IntArray, classes: int, seed: int) -> nn.Linear:
     """Return the linear probe of some features as a head.
 
     Args:
@@ -365,7 +364,7 @@ def probe_head(features: npt.NDArray[np.float32], labels: IntArray, classes: int
     return head
 
 
-def save_state(path: Path, identity: str, state: dict[str, Any]) -> None:
+def save_state(path: Path, identity: str, state: dict[str, object]) -> None:
     """Write a checkpoint atomically.
 
     Raises:

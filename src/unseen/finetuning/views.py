@@ -19,16 +19,15 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageEnhance
 from torch import nn
 
+from unseen.core.arrays import Pixels
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.records import Preprocessing
 from unseen.data import decode_rgb
 from unseen.features.batches import to_pixels
 
-Pixels = npt.NDArray[np.uint8]
 TrainCrop = Literal["resize", "resize-crop", "shortest-crop", "inception", "pad-crop"]
 
 _LARGER = 256 / 224

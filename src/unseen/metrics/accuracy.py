@@ -14,23 +14,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import AnyArray, BoolArray, FloatArray
 from unseen.core.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Float = TypeVar("Float", bound=np.floating[Any])
 
 
-def accuracy(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Return the share of predictions that equal their label."""
     found, wanted = paired(predictions, labels)
     return float(np.mean(found == wanted))
 
 
-def per_class_accuracy(
-    labels: npt.ArrayLike, predictions: npt.ArrayLike, classes: npt.ArrayLike | None = None
-) -> FloatArray:
+def per_class_accuracy(labels: ArrayLike, predictions: ArrayLike, classes: ArrayLike | None = None) -> FloatArray:
     """Return the accuracy within each class, in the order of `classes`; NaN where a class has no image.
 
     Args:
@@ -48,12 +46,12 @@ def per_class_accuracy(
     return np.asarray(np.divide(right, counts, out=np.full(len(known), np.nan), where=counts > 0))
 
 
-def mean_per_class_accuracy(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+def mean_per_class_accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Return the mean of the per-class accuracies over the classes that occur: every class counts alike."""
     return float(per_class_accuracy(labels, predictions).mean())
 
 
-def top_k_correct(labels: npt.ArrayLike, scores: npt.ArrayLike, classes: npt.ArrayLike, k: int) -> BoolArray:
+def top_k_correct(labels: ArrayLike, scores: ArrayLike, classes: ArrayLike, k: int) -> BoolArray:
     """Return for each image whether its label is among the `k` best-scored classes.
 
     Equal scores are ranked by column, so that `k = 1` equals `argmax`. A label that is not in `classes` is never right.
@@ -73,12 +71,12 @@ def top_k_correct(labels: npt.ArrayLike, scores: npt.ArrayLike, classes: npt.Arr
     return np.asarray(matches.any(axis=1) & (rank < k))
 
 
-def top_k_accuracy(labels: npt.ArrayLike, scores: npt.ArrayLike, classes: npt.ArrayLike, k: int = 5) -> float:
+def top_k_accuracy(labels: ArrayLike, scores: ArrayLike, classes: ArrayLike, k: int = 5) -> float:
     """Return the share of images whose label is among the `k` best-scored classes."""
     return float(top_k_correct(labels, scores, classes, k).mean())
 
 
-def quadratic_kappa(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+def quadratic_kappa(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Return Cohen's kappa of class indices with quadratic weights, in [-1, 1]: 1 is full agreement, 0 is chance.
 
     kappa = 1 - sum(W O) / sum(W E), with observed counts O, counts E expected from the margins and W_ij = (i - j)^2.
@@ -129,7 +127,7 @@ def log_softmax(scores: npt.NDArray[Float]) -> npt.NDArray[Float]:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
-def paired(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def paired(first: ArrayLike, second: ArrayLike) -> tuple[AnyArray, AnyArray]:
     """Return two one-dimensional arrays of the same, positive length."""
     left, right = np.asarray(first), np.asarray(second)
     if left.ndim != 1 or left.shape != right.shape or len(left) == 0:

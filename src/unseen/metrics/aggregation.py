@@ -10,7 +10,7 @@ Implements: the mean and the seven alternatives of [P]. The weights of [B] (Nash
             cannot, methods alone are played, and the weights are those of the game of methods against tasks: the most
             even of the y with the least max(B y)
 Differs:    what [P] leaves open is stated at each function: ties and the direction of the ballot. [P] names [B] without
-            the game, the scale and the table: what each reading gives for its Table 4 is in `READINGS`
+            the game, the scale and the table: `tools/balduzzi.py` compares what each reading gives for its Table 4
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.stats import kendall_tau
 
-FloatArray = npt.NDArray[np.float64]
 Aggregation = Callable[[FloatArray], FloatArray]
 
 
-def mean_score(scores: npt.ArrayLike) -> FloatArray:
+def mean_score(scores: ArrayLike) -> FloatArray:
     """Return the mean over tasks: what VTAB ranks by."""
     return np.asarray(_table(scores).mean(axis=1))
 
 
-def macro_mean(scores: npt.ArrayLike, labels: Sequence[str]) -> FloatArray:
+def macro_mean(scores: ArrayLike, labels: Sequence[str]) -> FloatArray:
     """Return the mean over labels of the mean over their tasks: a dataset or a group of tasks counts once."""
     table = _table(scores)
     if len(labels) != table.shape[1]:
@@ -42,7 +42,7 @@ def macro_mean(scores: npt.ArrayLike, labels: Sequence[str]) -> FloatArray:
     return np.asarray(np.mean(parts, axis=0), np.float64)
 
 
-def geometric_mean(scores: npt.ArrayLike) -> FloatArray:
+def geometric_mean(scores: ArrayLike) -> FloatArray:
     """Return the geometric mean; a method with a score of zero on any task has zero."""
     table = _table(scores)
     if table.min() < 0:
@@ -51,25 +51,25 @@ def geometric_mean(scores: npt.ArrayLike) -> FloatArray:
         return np.asarray(np.exp(np.log(table).mean(axis=1)), np.float64)
 
 
-def average_rank(scores: npt.ArrayLike) -> FloatArray:
+def average_rank(scores: ArrayLike) -> FloatArray:
     """Return minus the mean over tasks of the rank (1 is best); equal scores share the mean of their ranks."""
     from scipy.stats import rankdata
 
     return np.asarray(-rankdata(-_table(scores), axis=0).mean(axis=1))
 
 
-def perturbed_rank(scores: npt.ArrayLike, *, seed: int = 0) -> FloatArray:
+def perturbed_rank(scores: ArrayLike, *, seed: int = 0) -> FloatArray:
     """Return the average rank after Gaussian noise of variance 1 (in points) on every score."""
     table = _table(scores)
     return average_rank(table + np.random.default_rng(seed).normal(size=table.shape))
 
 
-def robust_rank(scores: npt.ArrayLike) -> FloatArray:
+def robust_rank(scores: ArrayLike) -> FloatArray:
     """Return the average rank of scores in buckets of one point: all in a bucket share a rank."""
     return average_rank(np.floor(_table(scores)))
 
 
-def elimination_rank(scores: npt.ArrayLike) -> FloatArray:
+def elimination_rank(scores: ArrayLike) -> FloatArray:
     """Return the round of an exhaustive ballot in which each method leaves: later is better.
 
     In each round every task votes against its worst remaining method, and the one with most votes leaves. A vote is
@@ -89,7 +89,7 @@ def elimination_rank(scores: npt.ArrayLike) -> FloatArray:
     return left_at
 
 
-def balduzzi_mean(scores: npt.ArrayLike, reference: npt.ArrayLike | None = None) -> FloatArray:
+def balduzzi_mean(scores: ArrayLike, reference: ArrayLike | None = None) -> FloatArray:
     """Return the mean over tasks with the weights of [B].
 
     Args:
@@ -100,7 +100,7 @@ def balduzzi_mean(scores: npt.ArrayLike, reference: npt.ArrayLike | None = None)
 
 
 def aggregations(
-    data: Sequence[str], groups: Sequence[str], *, seed: int = 0, reference: npt.ArrayLike | None = None
+    data: Sequence[str], groups: Sequence[str], *, seed: int = 0, reference: ArrayLike | None = None
 ) -> dict[str, Aggregation]:
     """Return all alternatives to the mean, under the names of the published table.
 
@@ -122,7 +122,7 @@ def aggregations(
     }
 
 
-def agreement_with_mean(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> dict[str, float]:
+def agreement_with_mean(scores: ArrayLike, ways: Mapping[str, Aggregation]) -> dict[str, float]:
     """Return Kendall's tau between the ranking by the mean and each other ranking."""
     table = _table(scores)
     reference = mean_score(table)
@@ -147,7 +147,7 @@ def sampled_agreement(
     return {name: (float(np.nanmean(taus)), float(np.nanstd(taus))) for name, taus in found.items()}
 
 
-def tau_matrix(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[list[str], FloatArray]:
+def tau_matrix(scores: ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[list[str], FloatArray]:
     """Return the names (the mean first) and the matrix of Kendall's tau between all of them."""
     table = _table(scores)
     values = {"mean": mean_score(table), **{name: way(table) for name, way in ways.items()}}
@@ -155,7 +155,7 @@ def tau_matrix(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[
     return list(values), np.asarray(taus)
 
 
-def _table(scores: npt.ArrayLike) -> FloatArray:
+def _table(scores: ArrayLike) -> FloatArray:
     table = np.asarray(scores, np.float64)
     if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
         raise DataError(
@@ -167,30 +167,25 @@ def _table(scores: npt.ArrayLike) -> FloatArray:
 
 # ---- Nash averaging [B] ----------------------------------------------------------------------------------------------
 
-#: Ways to read "the weighting of Balduzzi et al.": a scale, and whether all players are in one game.
-READINGS: Mapping[str, tuple[str, bool]] = {
-    "one game, scores less their grand mean": ("score", True),
-    "one game, log-odds less their grand mean": ("log-odds", True),
-    "methods against tasks, scores": ("score", False),
-    "methods against tasks, each task from 0 to 1": ("range", False),
-    "methods against tasks, standardised tasks": ("standard", False),
-    "methods against tasks, log-odds": ("log-odds", False),
-}
-_LEAST = 0.005  # log-odds of nothing and of all are infinite
 
-
-def nash_weights(scores: FloatArray, *, scale: str = "score", one_game: bool = True) -> FloatArray:
+def nash_weights(scores: FloatArray) -> FloatArray:
     """Return (t,) weights of tasks: how often each is played in the equilibrium of greatest entropy.
 
     Args:
         scores: a full table, in percent.
-        scale: "score", "range" (each task from 0 to 1), "standard" or "log-odds".
-        one_game: methods and tasks are players of one antisymmetric game; otherwise methods play against tasks.
     """
-    table = _SCALES[scale](scores / 100)
-    payoff = table - table.mean() if one_game else table
+    table = scores / 100
+    return most_even_strategy(table - table.mean(), 0.0)
+
+
+def most_even_strategy(payoff: FloatArray, least: float = -np.inf) -> FloatArray:
+    """Return the strategy of greatest entropy of the columns that hold every row to the value of the game, or `least`.
+
+    Args:
+        least: the smallest bound; 0 for columns that play together with the rows in one antisymmetric game.
+    """
     value, start = _solve(payoff)
-    return _most_even(payoff, max(value, 0.0) if one_game else value, start)
+    return _most_even(payoff, max(value, least), start)
 
 
 def weighted_means(scores: FloatArray, weights: FloatArray) -> FloatArray:
@@ -242,26 +237,3 @@ def _most_even(payoff: FloatArray, bound: float, start: FloatArray) -> FloatArra
     weights /= weights.sum()
     even = found.success and float((payoff @ weights).max()) <= bound + 1e-6
     return np.asarray(weights if even else start / start.sum())
-
-
-def _log_odds(table: FloatArray) -> FloatArray:
-    inside = np.clip(table, _LEAST, 1 - _LEAST)
-    return np.asarray(np.log(inside / (1 - inside)))
-
-
-def _ranged(table: FloatArray) -> FloatArray:
-    low, high = table.min(axis=0), table.max(axis=0)
-    return np.asarray((table - low) / np.where(high > low, high - low, 1.0))
-
-
-def _standard(table: FloatArray) -> FloatArray:
-    spread = table.std(axis=0)
-    return np.asarray((table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
-
-
-_SCALES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "score": np.asarray,
-    "range": _ranged,
-    "standard": _standard,
-    "log-odds": _log_odds,
-}

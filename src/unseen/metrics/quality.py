@@ -11,23 +11,22 @@ Differs:    `effective_rank` centres the features first by default: a common off
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-
-Matrix = npt.NDArray[np.float64]
 
 _BLOCK = 2048  # rows whose distances to all others are held at once
 
 
-def rankme(features: npt.ArrayLike, *, epsilon: float = 1e-7) -> float:
+def rankme(features: ArrayLike, *, epsilon: float = 1e-7) -> float:
     """Return RankMe: the smooth rank of the features, from 1 to min(n, d); higher is better within a family."""
     values = np.linalg.svd(_matrix(features), compute_uv=False)
     shares = values / max(float(values.sum()), np.finfo(float).tiny) + epsilon  # Eq. (1) of [R]
     return float(np.exp(-np.sum(shares * np.log(shares))))
 
 
-def effective_rank(features: npt.ArrayLike, *, centre: bool = True) -> float:
+def effective_rank(features: ArrayLike, *, centre: bool = True) -> float:
     """Return the effective rank: e to the entropy of the singular values' shares."""
     matrix = _matrix(features)
     values = np.linalg.svd(matrix - matrix.mean(0) if centre else matrix, compute_uv=False)
@@ -38,7 +37,7 @@ def effective_rank(features: npt.ArrayLike, *, centre: bool = True) -> float:
     return float(np.exp(-np.sum(shares * np.log(shares))))
 
 
-def alpha_req(features: npt.ArrayLike, *, first: int = 4, last: int = 100) -> float:
+def alpha_req(features: ArrayLike, *, first: int = 4, last: int = 100) -> float:
     """Return α-ReQ: how fast the covariance's eigenvalues decay, λ_j ∝ j^-α; about 1 is good, far more means collapse.
 
     Args:
@@ -60,7 +59,7 @@ def alpha_req(features: npt.ArrayLike, *, first: int = 4, last: int = 100) -> fl
     return float(-np.sum(weight * x * y) / np.sum(weight * x * x))
 
 
-def uniformity(features: npt.ArrayLike, *, t: float = 2.0) -> float:
+def uniformity(features: ArrayLike, *, t: float = 2.0) -> float:
     """Return the uniformity loss of [W]: log mean exp(-t distance²) over pairs on the unit sphere; lower is better."""
     rows = _on_sphere(features)
     if len(rows) < 2:
@@ -72,7 +71,7 @@ def uniformity(features: npt.ArrayLike, *, t: float = 2.0) -> float:
     return float(np.log((total - len(rows)) / (len(rows) * (len(rows) - 1))))  # without pairs of one image with itself
 
 
-def alignment(first: npt.ArrayLike, second: npt.ArrayLike, *, alpha: float = 2.0) -> float:
+def alignment(first: ArrayLike, second: ArrayLike, *, alpha: float = 2.0) -> float:
     """Return the alignment loss of [W]: mean distance^alpha of two views of each image on the sphere; lower is better.
 
     Args:
@@ -86,7 +85,7 @@ def alignment(first: npt.ArrayLike, second: npt.ArrayLike, *, alpha: float = 2.0
     return float(np.mean(np.linalg.norm(left - right, axis=1) ** alpha))
 
 
-def _matrix(features: npt.ArrayLike) -> Matrix:
+def _matrix(features: ArrayLike) -> FloatArray:
     matrix = np.asarray(features, np.float64)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise DataError(f"features are a matrix (images, dimensions); found shape {matrix.shape}.")
@@ -95,7 +94,7 @@ def _matrix(features: npt.ArrayLike) -> Matrix:
     return matrix
 
 
-def _on_sphere(features: npt.ArrayLike) -> Matrix:
+def _on_sphere(features: ArrayLike) -> FloatArray:
     matrix = _matrix(features)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not norms.all():

@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen import stats
+from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
 #: One task, or several.
-Tasks = npt.ArrayLike | Sequence[npt.ArrayLike]
+Tasks = ArrayLike | Sequence[ArrayLike]
 
 
 def recall_at_k(scores: Tasks, accuracies: Tasks, k: int = 1) -> float:
@@ -78,7 +78,7 @@ def _tasks(values: Tasks) -> list[FloatArray]:
     return tasks
 
 
-def _chosen(scores: FloatArray, k: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], int]:
+def _chosen(scores: FloatArray, k: int) -> tuple[BoolArray, BoolArray, int]:
     """Return which are surely among the first k, which share the last places, and how many places those are."""
     if k < 1:
         raise DataError(f"k counts the checkpoints that may be tried: at least 1, not {k}.")

@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class PairedTTest:
     pairs: int
 
 
-def rank_methods(methods: Sequence[str], values: npt.ArrayLike) -> RankTable:
+def rank_methods(methods: Sequence[str], values: ArrayLike) -> RankTable:
     """Rank methods within each observation.
 
     Args:
@@ -93,21 +91,18 @@ def rank_methods(methods: Sequence[str], values: npt.ArrayLike) -> RankTable:
 
 def friedman_test(table: RankTable) -> Friedman:
     """Return Friedman's test over the ranks of a table of three methods and two observations at least."""
-    from scipy.stats import chi2, f
+    from scipy.stats import f, friedmanchisquare
 
     k, n = table.ranks.shape
     if k < 3 or n < 2:
         raise DataError(f"Friedman's test needs 3 methods and 2 observations at least; found {k} and {n}.")
-    spread = float(((table.mean_ranks - (k + 1) / 2) ** 2).sum())
-    squares = float((table.ranks**2).sum())
-    within = squares / n - k * (k + 1) ** 2 / 4  # n k (k^2 - 1) / 12 / n where nothing is tied
-    if within <= 0:
+    if not np.ptp(table.ranks, axis=0).any():  # all methods are tied in every observation
         return Friedman(0.0, 1.0, 0.0, 1.0)
-    statistic = n * (k - 1) * spread / within
+    statistic, p_value = friedmanchisquare(*table.ranks)
     left = n * (k - 1) - statistic
     f_statistic = (n - 1) * statistic / left if left > 1e-12 else np.inf
     f_p = float(f.sf(f_statistic, k - 1, (k - 1) * (n - 1))) if np.isfinite(f_statistic) else 0.0
-    return Friedman(float(statistic), float(chi2.sf(statistic, k - 1)), float(f_statistic), f_p)
+    return Friedman(float(statistic), float(p_value), float(f_statistic), f_p)
 
 
 def nemenyi_difference(methods: int, observations: int, *, level: float = 0.05) -> float:
@@ -118,7 +113,7 @@ def nemenyi_difference(methods: int, observations: int, *, level: float = 0.05) 
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * observations)))
 
 
-def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> PairedTTest:
+def paired_t_test(first: ArrayLike, second: ArrayLike) -> PairedTTest:
     """Return Student's two-sided paired t-test of two equally long lists."""
     from scipy.stats import ttest_rel
 

@@ -16,25 +16,21 @@ Differs:    [P] tries constants. An image changes sides at one constant, its lea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import AnyArray, BoolArray, FloatArray, FloatingArray
 from unseen.core.errors import DataError
 from unseen.stats import Interval, harmonic_mean_interval, per_class_interval
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 @overload
 def harmonic_mean(first: float, second: float) -> float: ...
 @overload
-def harmonic_mean(first: npt.NDArray[np.floating], second: npt.NDArray[np.floating]) -> FloatArray: ...
-def harmonic_mean(
-    first: float | npt.NDArray[np.floating], second: float | npt.NDArray[np.floating]
-) -> float | FloatArray:
+def harmonic_mean(first: FloatingArray, second: FloatingArray) -> FloatArray: ...
+def harmonic_mean(first: float | FloatingArray, second: float | FloatingArray) -> float | FloatArray:
     """Return 2 a b / (a + b) of two accuracies, fractions or percentages; 0 where both are 0. Eq. (22)."""
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if (a < 0).any() or (b < 0).any():
@@ -44,7 +40,7 @@ def harmonic_mean(
     return float(result) if result.ndim == 0 else result
 
 
-def mean_per_class(labels: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+def mean_per_class(labels: ArrayLike, correct: ArrayLike) -> float:
     """Return the mean over the classes in `labels` of the share of their images that are `correct`. Eq. (21)."""
     wanted, right = np.asarray(labels), np.asarray(correct, np.float64)
     if wanted.ndim != 1 or wanted.shape != right.shape or not len(wanted):
@@ -53,13 +49,13 @@ def mean_per_class(labels: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     return float((np.bincount(index, right) / np.bincount(index)).mean())
 
 
-def mean_per_class_interval(labels: npt.ArrayLike, correct: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def mean_per_class_interval(labels: ArrayLike, correct: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return `mean_per_class` with its confidence interval over test images (`stats.per_class_interval`)."""
     return per_class_interval(correct, labels, level=level)
 
 
 def harmonic_interval(
-    first: tuple[npt.ArrayLike, npt.ArrayLike], second: tuple[npt.ArrayLike, npt.ArrayLike], *, level: float = 0.95
+    first: tuple[ArrayLike, ArrayLike], second: tuple[ArrayLike, ArrayLike], *, level: float = 0.95
 ) -> Interval:
     """Return H of two sets of images, each as (labels, correct), with its interval (`stats.harmonic_mean_interval`)."""
     parts = [per_class_interval(correct, labels, level=level) for labels, correct in (first, second)]
@@ -94,7 +90,7 @@ class SeenUnseenCurve:
         return SeenUnseenCurve(self.ts[kept], self.tr[kept], self.gamma[kept[1:] - 1])
 
 
-def seen_leads(scores: npt.NDArray[Any], seen: npt.NDArray[np.bool_]) -> FloatArray:
+def seen_leads(scores: AnyArray, seen: BoolArray) -> FloatArray:
     """Return (n,) by how much the best seen class leads over the best unseen one; 0 where neither has a score."""
     values = np.where(np.isnan(scores), -np.inf, scores)
     with np.errstate(invalid="ignore"):
@@ -103,7 +99,7 @@ def seen_leads(scores: npt.NDArray[Any], seen: npt.NDArray[np.bool_]) -> FloatAr
 
 
 def seen_unseen_outcomes(
-    scores: npt.NDArray[Any], labels: npt.NDArray[Any], classes: npt.NDArray[Any], seen: npt.NDArray[np.bool_]
+    scores: AnyArray, labels: AnyArray, classes: AnyArray, seen: BoolArray
 ) -> tuple[FloatArray, BoolArray]:
     """Return the lead of each image, and whether the best class of its own kind is the right one.
 
@@ -117,9 +113,7 @@ def seen_unseen_outcomes(
     return seen_leads(values, seen), np.asarray(best == labels)
 
 
-def seen_unseen_curve(
-    leads: npt.ArrayLike, right: npt.ArrayLike, labels: npt.ArrayLike, of_seen: npt.ArrayLike
-) -> SeenUnseenCurve:
+def seen_unseen_curve(leads: ArrayLike, right: ArrayLike, labels: ArrayLike, of_seen: ArrayLike) -> SeenUnseenCurve:
     """Return the whole curve.
 
     Args:

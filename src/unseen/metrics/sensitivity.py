@@ -40,17 +40,6 @@ class Sensitivity:
     scores: Mapping[Any, tuple[float, ...]]
     binned: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
-    @property
-    def freedom(self) -> float:
-        """The share of what was tried that is good: near 1, the hyper-parameter hardly matters.
-
-        For numbers on a continuous scale, the share of the (logarithmic, if positive) range.
-        """
-        if self.scores:
-            return len(self.good) / len(self.tried)
-        low, high = _position(self.tried[0]), _position(self.tried[-1])
-        return (_position(self.good[-1]) - _position(self.good[0])) / (high - low) if high > low else 1.0
-
 
 def sensitivities(
     trials: Sequence[Mapping[str, Any]], *, score: str = "accuracy", margin: float = 0.02, discrete: int = 8
@@ -99,9 +88,5 @@ def _binned(pairs: Sequence[tuple[float, float]]) -> dict[str, tuple[float, ...]
     }
 
 
-def _distinct(values: Sequence[Any]) -> tuple[Any, ...]:
+def _distinct(values: Sequence[object]) -> tuple[object, ...]:
     return tuple(sorted(set(values), key=lambda v: (isinstance(v, str), v)))
-
-
-def _position(value: float) -> float:
-    return float(np.log(value)) if value > 0 else float(value)

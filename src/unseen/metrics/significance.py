@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.core.errors import DataError
 from unseen.metrics.accuracy import paired
@@ -77,7 +77,7 @@ def over_seeds(values: Iterable[float]) -> SeedSummary:
 
 
 def bootstrap_interval(
-    correct: npt.ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    correct: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
     """Return the mean of `correct` over images with its percentile bootstrap interval."""
     values = np.asarray(correct, dtype=np.float64)
@@ -85,7 +85,7 @@ def bootstrap_interval(
 
 
 def paired_bootstrap(
-    first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    first: ArrayLike, second: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> Comparison:
     """Return the difference of two means over the same images, with its percentile bootstrap interval.
 
@@ -121,7 +121,7 @@ def wilson_interval(share: float, count: int, *, level: float = 0.95) -> Interva
     return Interval(share, min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half)), level)
 
 
-def welch_comparison(first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 0.95) -> Comparison:
+def welch_comparison(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> Comparison:
     """Return the difference of the means of two independent samples, by Welch's t: mean(first) - mean(second)."""
     found = welch_difference(first, second, level=level)
     if found.reason:
@@ -129,7 +129,7 @@ def welch_comparison(first: npt.ArrayLike, second: npt.ArrayLike, *, level: floa
     return Comparison(Interval(found.value, found.low, found.high, level), found.p)
 
 
-def mcnemar(first: npt.ArrayLike, second: npt.ArrayLike) -> McNemar:
+def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     """Return the exact McNemar test of whether two models err on different numbers of the same images."""
     from scipy.stats import binomtest
 

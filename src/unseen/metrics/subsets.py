@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import Float32Array, FloatArray, IntArray
 from unseen.core.errors import DataError
-
-FloatArray = npt.NDArray[np.float64]
-SignArray = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +28,11 @@ class SubsetSearch:
         taus: (n,) mean over samples; `stds` their standard deviation over samples.
     """
 
-    subsets: npt.NDArray[np.int64]
+    subsets: IntArray
     taus: FloatArray
     stds: FloatArray
 
-    def tau_of(self, tasks: npt.ArrayLike) -> tuple[float, int]:
+    def tau_of(self, tasks: ArrayLike) -> tuple[float, int]:
         """Return the agreement of one subset, and how many subsets are strictly better."""
         wanted = np.sort(np.asarray(tasks))
         row = np.flatnonzero((self.subsets == wanted).all(axis=1))
@@ -44,7 +42,7 @@ class SubsetSearch:
         return tau, int(np.count_nonzero(self.taus > tau + 1e-12))
 
 
-def search_subsets(scores: npt.ArrayLike, size: int = 5) -> SubsetSearch:
+def search_subsets(scores: ArrayLike, size: int = 5) -> SubsetSearch:
     """Return every subset of `size` tasks and its agreement with the mean of all."""
     samples = _samples(scores)
     subsets, choice = _choices(samples.shape[2], size)
@@ -56,7 +54,7 @@ def search_subsets(scores: npt.ArrayLike, size: int = 5) -> SubsetSearch:
     return SubsetSearch(subsets[order], mean[order], std[order])
 
 
-def unseen_pair_accuracy(scores: npt.ArrayLike, size: int = 5) -> float:
+def unseen_pair_accuracy(scores: ArrayLike, size: int = 5) -> float:
     """Return how often the best subset of the other methods ranks a held-out pair of methods as all tasks do."""
     table = _samples(scores)[0]
     _, choice = _choices(table.shape[1], size)
@@ -72,7 +70,7 @@ def unseen_pair_accuracy(scores: npt.ArrayLike, size: int = 5) -> float:
     return float(np.mean(outcomes))
 
 
-def left_out_taus(scores: npt.ArrayLike, suite: npt.ArrayLike | None = None) -> FloatArray:
+def left_out_taus(scores: ArrayLike, suite: ArrayLike | None = None) -> FloatArray:
     """Return (t,) tau of the ranking on each task with that by the mean over the other tasks of a suite.
 
     Args:
@@ -91,7 +89,7 @@ def left_out_taus(scores: npt.ArrayLike, suite: npt.ArrayLike | None = None) -> 
     return np.asarray(found)
 
 
-def _choices(tasks: int, size: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+def _choices(tasks: int, size: int) -> tuple[IntArray, FloatArray]:
     """Return all subsets, and the (t, n) matrix that takes their means."""
     if not 1 <= size <= tasks:
         raise DataError(f"subsets of {size} out of {tasks} tasks: choose a size from 1 to {tasks}.")
@@ -101,7 +99,7 @@ def _choices(tasks: int, size: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
     return subsets, choice
 
 
-def _samples(scores: npt.ArrayLike) -> FloatArray:
+def _samples(scores: ArrayLike) -> FloatArray:
     table = np.asarray(scores, np.float64)
     table = table[None] if table.ndim == 2 else table
     if table.ndim != 3 or table.shape[1] < 3 or not np.isfinite(table).all():
@@ -111,14 +109,14 @@ def _samples(scores: npt.ArrayLike) -> FloatArray:
     return table
 
 
-def _pair_signs(scores: npt.ArrayLike) -> SignArray:
+def _pair_signs(scores: ArrayLike) -> Float32Array:
     """Return (..., P): for each of the P = m (m - 1) / 2 pairs of methods which one is ahead: 1, 0 or -1."""
     values = np.asarray(scores, np.float64)
     first, second = np.triu_indices(values.shape[-1], 1)
     return np.sign(values[..., first] - values[..., second]).astype(np.float32)
 
 
-def _tau_of_signs(left: SignArray, right: SignArray) -> FloatArray:
+def _tau_of_signs(left: Float32Array, right: Float32Array) -> FloatArray:
     """Return Kendall's tau-b of many rankings at once, from signs (..., P) and (P,); NaN where all pairs are tied."""
     together = (left @ right).astype(np.float64)
     untied = np.abs(left).sum(axis=-1, dtype=np.float64) * np.abs(right).sum(axis=-1, dtype=np.float64)

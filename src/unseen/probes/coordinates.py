@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import IntArray
 from unseen.probes.rows import STREAM_ROWS, FeatureSet, rows_fit
-from unseen.probes.sampling import IntArray
 from unseen.probes.workers import Workers
 
 WORTHWHILE = 0.8  # of the dimensions: as many rows are written in their span

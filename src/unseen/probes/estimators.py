@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from unseen.core.arrays import AnyArray, FloatArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.probes.evaluate import labelled
 from unseen.probes.outcome import LinearModel
@@ -25,8 +26,6 @@ from unseen.probes.rows import FeatureSet
 from unseen.probes.sampling import draw_rows
 from unseen.probes.solvers import MEMORY_LIMIT, Protocol, Settings, solve
 from unseen.probes.workers import Workers
-
-FloatArray = npt.NDArray[np.float64]
 
 _USUAL = Settings()
 #: Types that are not converted; any other becomes float32.
@@ -43,7 +42,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     normalize: bool = True
     memory_limit: int
 
-    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
+    def fit(self, X: object, y: npt.ArrayLike) -> Self:
         """Choose hyper-parameters on held-out rows of (X, y) and fit on all of them.
 
         Args:
@@ -68,15 +67,15 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.power_ = fitted.model.power
         return self
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: object) -> AnyArray:
         """Return the most likely label of every row."""
         return np.concatenate([self.classes_[part.argmax(axis=1)] for part in self._blocks(X, probabilities=False)])
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: object) -> FloatArray:
         """Return the probability of every class, (n, c), columns in the order of `classes_`."""
         return np.concatenate(list(self._blocks(X, probabilities=True)))
 
-    def _blocks(self, X: Any, *, probabilities: bool) -> Iterator[FloatArray]:
+    def _blocks(self, X: object, *, probabilities: bool) -> Iterator[FloatArray]:
         """Yield scores or probabilities, some rows at a time, in float64: blocks must not change them."""
         check_is_fitted(self)
         rows = self._read(X, reset=False)
@@ -84,7 +83,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scores = self._model.scores(rows.read(*bounds).double())
             yield (self._model.probabilities(scores) if probabilities else scores).numpy()
 
-    def _check(self, X: Any, y: npt.ArrayLike) -> tuple[FeatureSet, npt.NDArray[Any]]:
+    def _check(self, X: object, y: npt.ArrayLike) -> tuple[FeatureSet, AnyArray]:
         if _is_store(X):
             rows, labels = self._read(X, reset=True), np.asarray(y)
             if labels.shape != (rows.count,):
@@ -104,10 +103,10 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(f"X has {X.shape[1]} features, but the probe was fitted on {self.n_features_in_}.")
         return self._prepare(X)
 
-    def _prepare(self, X: Any) -> FeatureSet:
+    def _prepare(self, X: object) -> FeatureSet:
         return FeatureSet(X, "X", normalize=self.normalize, memory_limit=self.memory_limit)
 
-    def _validate(self, *arrays: Any, **how: bool) -> Any:
+    def _validate(self, *arrays: object, **how: bool) -> Any:
         try:
             return validate_data(self, *arrays, dtype=_DTYPES, **how)
         except ValueError as error:
@@ -174,7 +173,7 @@ class LinearProbe(_Probe):
         self.power = power
         self.memory_limit = memory_limit
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: object) -> FloatArray:
         """Return scores W x + b, (n, c); for two classes the second minus the first, (n,)."""
         scores = np.concatenate(list(self._blocks(X, probabilities=False)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
@@ -257,7 +256,7 @@ class NearestMeanProbe(_Probe):
         self.memory_limit = memory_limit
 
 
-def _is_store(X: Any) -> bool:
+def _is_store(X: object) -> bool:
     """Return whether X is read in blocks: a memory map, or rows that are not an array."""
     if isinstance(X, np.memmap):
         return X.ndim == 2

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.metrics import per_class_accuracy
 from unseen.probes.outcome import Fit, Model, ProbeResult
 from unseen.probes.rows import FeatureSet, LabelledRows, join_rows
-from unseen.probes.sampling import Draw, IntArray, Shots, draw_rows
+from unseen.probes.sampling import Draw, Shots, draw_rows
 from unseen.probes.solvers import SEEDS, Settings, SolverName, solve, solver_name, solver_version
 from unseen.probes.workers import Workers
 
 Precision = Literal["float32", "float16", "bfloat16"]
-FloatArray = npt.NDArray[np.float64]
 
 _PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _TOP = 5
@@ -30,15 +30,15 @@ _LEAST = 1e-7  # probability that a log loss is taken of
 
 
 def evaluate_probe(
-    train_features: Any,
+    train_features: object,
     train_labels: npt.ArrayLike | None,
-    test_features: Any,
+    test_features: object,
     test_labels: npt.ArrayLike | None,
     *,
     solver: SolverName = "logistic",
     shots: Shots | Sequence[Shots] = "all",
     seeds: int | Sequence[int] = SEEDS,
-    validation_features: Any = None,
+    validation_features: object = None,
     validation_labels: npt.ArrayLike | None = None,
     validation_fraction: float = 0.2,
     refit: bool = True,
@@ -133,11 +133,11 @@ def _several_seeds(seeds: int | Sequence[int]) -> list[int]:
 
 def _training_data(
     prepare: Callable[..., FeatureSet],
-    features: Any,
+    features: object,
     labels: npt.ArrayLike | None,
-    held: Any,
+    held: object,
     held_labels: npt.ArrayLike | None,
-) -> tuple[LabelledRows, npt.NDArray[Any], int | None]:
+) -> tuple[LabelledRows, AnyArray, int | None]:
     """Return training rows followed by a validation split, if there is one; classes; and where validation starts."""
     if held is None and held_labels is None:
         rows = prepare(features, "training features")
@@ -158,7 +158,7 @@ def _training_data(
     return labelled(rows, wanted, first.count), np.unique(wanted), first.count
 
 
-def labelled(rows: FeatureSet, labels: npt.NDArray[Any], stop: int | None = None) -> LabelledRows:
+def labelled(rows: FeatureSet, labels: AnyArray, stop: int | None = None) -> LabelledRows:
     """Return rows with class indices.
 
     Args:
@@ -175,12 +175,12 @@ def labelled(rows: FeatureSet, labels: npt.NDArray[Any], stop: int | None = None
     return LabelledRows(rows, torch.from_numpy(index.astype(np.int64)).to(rows.device), len(classes))
 
 
-def _has_labels(features: Any) -> bool:
+def _has_labels(features: object) -> bool:
     """Return whether features are an opened entry of the store, which has labels."""
     return hasattr(features, "features") and hasattr(features, "labels")
 
 
-def _labels(features: Any, labels: npt.ArrayLike | None, count: int, name: str) -> npt.NDArray[Any]:
+def _labels(features: Any, labels: npt.ArrayLike | None, count: int, name: str) -> AnyArray:
     """Return one label per row.
 
     Raises:
@@ -205,8 +205,8 @@ class _TestSet:
     """Test rows with their labels, and the classes of the training data."""
 
     rows: FeatureSet
-    labels: npt.NDArray[Any]
-    classes: npt.NDArray[Any]
+    labels: AnyArray
+    classes: AnyArray
 
     def evaluate(self, solver: str, draw: Draw, fit: Fit, workers: Workers) -> ProbeResult:
         """Test one fitted probe."""
@@ -258,7 +258,7 @@ def classify(model: Model, rows: FeatureSet, labels: IntArray, workers: Workers)
     Equal scores rank by column, as argmax does. A label of -1 ranks below all classes.
     """
 
-    def block(bounds: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
+    def block(bounds: tuple[int, int]) -> tuple[AnyArray, ...]:
         scores = model.scores(rows.read(*bounds))
         truth = torch.from_numpy(labels[slice(*bounds)])[:, None]
         own = scores.gather(1, truth.clamp_min(0))
@@ -274,7 +274,7 @@ def classify(model: Model, rows: FeatureSet, labels: IntArray, workers: Workers)
     return Tested(predicted, rank, confidence.astype(np.float64), own.astype(np.float64))
 
 
-def calibration_error(confidence: FloatArray, correct: npt.NDArray[np.bool_]) -> float:
+def calibration_error(confidence: FloatArray, correct: BoolArray) -> float:
     """Return the expected calibration error of Guo et al., ICML 2017, Eq. (3), over fifteen bins of equal width."""
     place = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
     gaps = np.bincount(place, confidence, _BINS) - np.bincount(place, correct, _BINS)

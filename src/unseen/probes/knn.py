@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from unseen.core.arrays import IntArray
 from unseen.probes.outcome import Fit, Trial, best_trial, each_draw
 from unseen.probes.rows import LabelledRows
-from unseen.probes.sampling import Draw, IntArray
+from unseen.probes.sampling import Draw
 from unseen.probes.solvers import Settings
 
 _QUERIES = 1024  # at a time: the table of similarities stays small

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.probes.outcome import LinearModel, Trial
-from unseen.probes.sampling import IntArray
 from unseen.probes.sgd import BatchOrder
 from unseen.probes.solvers import StepSchedule, default_warmup
 from unseen.probes.workers import Workers
@@ -51,8 +51,8 @@ LIGHTWEIGHT = tuple(LinearSetting(rate, steps) for steps in (2500, 10_000) for r
 
 
 def sweep_linear(
-    train: tuple[Any, npt.ArrayLike],
-    validation: tuple[Any, npt.ArrayLike],
+    train: tuple[object, npt.ArrayLike],
+    validation: tuple[object, npt.ArrayLike],
     classes: int,
     settings: Sequence[LinearSetting] = LIGHTWEIGHT,
     *,
@@ -76,7 +76,7 @@ def sweep_linear(
 
 
 def fit_linear(
-    train: tuple[Any, npt.ArrayLike], classes: int, setting: LinearSetting, seeds: Sequence[int]
+    train: tuple[object, npt.ArrayLike], classes: int, setting: LinearSetting, seeds: Sequence[int]
 ) -> list[LinearModel]:
     """Train one classifier per seed with one setting."""
     return _train_all(train, classes, [(setting, seed) for seed in seeds])

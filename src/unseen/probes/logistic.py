@@ -24,6 +24,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import BoolArray, IntArray
 from unseen.probes.coordinates import Problem, ProblemMaker, StreamedTable
 from unseen.probes.lbfgs import Solutions, follow_paths
 from unseen.probes.outcome import Fit, LinearModel, Trial, training_accuracy
@@ -33,7 +34,6 @@ from unseen.probes.sampling import (
     TRAINS_ONLY,
     Draw,
     Estimate,
-    IntArray,
     choose_penalty,
     draw_folds,
     estimate_accuracy,
@@ -238,7 +238,7 @@ class _Solver:
             chosen.append(_Chosen(self.penalties[best], trials, temperature, estimate, mean))
         return chosen
 
-    def _estimate(self, draw: Draw, correct: npt.NDArray[np.bool_], labels: IntArray, plan: _Plan) -> Estimate:
+    def _estimate(self, draw: Draw, correct: BoolArray, labels: IntArray, plan: _Plan) -> Estimate:
         """Return the cross-validated accuracy, for a population like the images that were sampled from."""
         rows, everything = len(plan.rows), len(self.data.labels)
         accuracy, error = estimate_accuracy(
@@ -260,7 +260,7 @@ class _Solver:
         return LinearModel(original.cpu(), bias.cpu(), temperature, self.power)
 
 
-def _judge(loss: FoldLoss, weights: Tensor) -> list[tuple[npt.NDArray[np.bool_], list[float], IntArray, IntArray]]:
+def _judge(loss: FoldLoss, weights: Tensor) -> list[tuple[BoolArray, list[float], IntArray, IntArray]]:
     """Return per draw whether each held-out row is right (l, m), log losses (l,), and the rows' classes and numbers."""
     parts: list[list[tuple[Tensor, Tensor, Tensor, Tensor]]] = [[] for _ in loss.folds]
     for draw, rows, scores in loss.held_scores(weights):

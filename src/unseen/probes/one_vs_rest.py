@@ -13,21 +13,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from unseen.core.arrays import BoolArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.extras import one_thread
 from unseen.probes.outcome import Trial
 from unseen.probes.rows import FeatureSet, join_rows, prepare_rows
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 VERSION = 1
 FOLDS = 5
@@ -58,13 +54,13 @@ class LabelScores:
 
 
 def evaluate_one_vs_rest(
-    train: tuple[Any, BoolArray],
-    test: Any,
+    train: tuple[object, BoolArray],
+    test: object,
     *,
     seed: int = 0,
-    validation: tuple[Any, BoolArray] | None = None,
+    validation: tuple[object, BoolArray] | None = None,
     penalties: Sequence[float] = PENALTIES,
-    **how: Any,
+    **how: object,
 ) -> LabelScores:
     """Choose a penalty, fit, and score the test rows.
 
@@ -117,8 +113,8 @@ class _Fit:
 
 
 def _search(
-    rows: FeatureSet, labels: BoolArray, folds: npt.NDArray[np.int64], penalties: Sequence[float]
-) -> tuple[list[Trial], list[FloatArray], npt.NDArray[np.int64]]:
+    rows: FeatureSet, labels: BoolArray, folds: IntArray, penalties: Sequence[float]
+) -> tuple[list[Trial], list[FloatArray], IntArray]:
     """Return a trial per penalty, the probabilities of the held-out rows under each, and the numbers of those rows."""
     held = np.flatnonzero(folds >= 0)
     truth = labels[held]

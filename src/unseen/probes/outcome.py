@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from unseen.probes.rows import LabelledRows, raise_values
-from unseen.probes.sampling import Draw, Estimate, IntArray, Shots, prediction_interval
+from unseen.probes.sampling import Draw, Estimate, Shots, prediction_interval
 from unseen.probes.solvers import Settings
 from unseen.probes.workers import Workers
 from unseen.stats import Interval, accuracy_interval
@@ -165,11 +165,11 @@ class ProbeResult:
     shots: Shots
     top1: float
     top5: float
-    per_class: npt.NDArray[np.float64]
-    classes: npt.NDArray[Any]
-    labels: npt.NDArray[Any]
-    predictions: npt.NDArray[Any]
-    correct: npt.NDArray[np.bool_]
+    per_class: FloatArray
+    classes: AnyArray
+    labels: AnyArray
+    predictions: AnyArray
+    correct: BoolArray
     trials: tuple[Trial, ...]
     best: Mapping[str, float]
     seconds: float
@@ -188,7 +188,7 @@ class ProbeResult:
         return accuracy_interval(self.correct, level=level)
 
     @property
-    def confusion(self) -> npt.NDArray[np.int64]:
+    def confusion(self) -> IntArray:
         """Return (c, c) test images by true class and predicted class, in the order of `classes`."""
         size = len(self.classes)
         true, found = (np.searchsorted(self.classes, names) for names in (self.labels, self.predictions))
@@ -233,7 +233,7 @@ class ProbeResult:
             "best": dict(self.best),
         }
 
-    def _confusions(self) -> list[dict[str, Any]]:
+    def _confusions(self) -> list[dict[str, object]]:
         """Return the most frequent mistakes."""
         table = self.confusion
         np.fill_diagonal(table, 0)

@@ -15,17 +15,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
 from unseen.probes.outcome import Trial
 from unseen.probes.rows import FeatureSet, join_rows, prepare_rows
-
-FloatArray = npt.NDArray[np.float64]
 
 VERSION = 1
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-12, 11))
@@ -72,12 +69,12 @@ class _Path:
 
 
 def evaluate_regression(
-    train: tuple[Any, FloatArray],
-    test: Any,
+    train: tuple[object, FloatArray],
+    test: object,
     *,
-    validation: tuple[Any, FloatArray] | None = None,
+    validation: tuple[object, FloatArray] | None = None,
     penalties: Sequence[float] = PENALTIES,
-    **how: Any,
+    **how: object,
 ) -> Regression:
     """Choose a penalty, fit, and predict the test rows.
 
@@ -127,7 +124,7 @@ def explained(numbers: FloatArray, predictions: FloatArray) -> FloatArray:
     return np.asarray(1 - (numbers - predictions) ** 2 / spread) if spread else np.full(len(numbers), np.nan)
 
 
-def _solve(rows: FeatureSet, y: FloatArray, chosen: npt.NDArray[np.bool_]) -> _Path:
+def _solve(rows: FeatureSet, y: FloatArray, chosen: BoolArray) -> _Path:
     """Solve for every penalty, from sums over the chosen rows in float64."""
     d = rows.dimension
     count, x, total, xx, xy = 0, np.zeros(d), 0.0, np.zeros((d, d)), np.zeros(d)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import IntArray
 from unseen.probes.coordinates import WORTHWHILE
 from unseen.probes.outcome import Fit, LinearModel, Trial, best_trial, each_draw
 from unseen.probes.rows import LabelledRows
-from unseen.probes.sampling import Draw, IntArray
+from unseen.probes.sampling import Draw
 from unseen.probes.solvers import Settings
 
 DEFAULT_PENALTY = 1e-2  # where no row can be held out to choose one

@@ -15,14 +15,13 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.files import release_pages
 from unseen.features.rows import FeatureRows
-from unseen.probes.sampling import IntArray as IntArray
 from unseen.probes.solvers import MEMORY_LIMIT as MEMORY_LIMIT
 
 # Rows per block of a pass over the disk: 8 MB of float32 at 1,024 dimensions. That is below the size from which every
@@ -46,7 +45,7 @@ class Rows(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
-    def __getitem__(self, rows: Any, /) -> Any: ...
+    def __getitem__(self, rows: object, /) -> object: ...
 
 
 class FeatureSet:
@@ -141,7 +140,7 @@ class FeatureSet:
             release_pages(self.source)
         return self._prepare(found, rows)
 
-    def _prepare(self, found: Any, numbers: IntArray) -> Tensor:
+    def _prepare(self, found: object, numbers: IntArray) -> Tensor:
         """Check a block, convert it to float32 where it is not, and normalise it."""
         block = self._converted(found)
         lengths = torch.linalg.vector_norm(block, dim=1, keepdim=True)
@@ -153,7 +152,7 @@ class FeatureSet:
             )
         return block / lengths.clamp_min(1e-12) if self.normalize else block
 
-    def _converted(self, found: Any) -> Tensor:
+    def _converted(self, found: object) -> Tensor:
         """Return rows in float32 on the device."""
         block = _as_tensor(np.asarray(found)).to(self.device)
         return block if self.power == 1.0 else raise_values(block, self.power)
@@ -214,7 +213,7 @@ def rows_fit(features: FeatureSet, count: int, memory_limit: int) -> bool:
     return bool(WORKING_COPIES * 4 * count * features.dimension <= memory_limit)
 
 
-def _as_tensor(array: npt.NDArray[Any]) -> Tensor:
+def _as_tensor(array: AnyArray) -> Tensor:
     """Return a float32 tensor that shares the array's memory if possible."""
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
         kept = array.dtype if array.dtype == np.float16 else np.float32
@@ -263,9 +262,7 @@ def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: 
             left, left_places = mixed[turns[whole:]], places[turns[whole:]]
 
 
-def join_rows(
-    train: tuple[Any, npt.NDArray[Any]], validation: tuple[Any, npt.NDArray[Any]] | None
-) -> tuple[Any, npt.NDArray[Any]]:
+def join_rows(train: tuple[Any, AnyArray], validation: tuple[Any, AnyArray] | None) -> tuple[object, AnyArray]:
     """Return features and targets of the training rows, followed by those of a validation split if there is one."""
     if validation is None:
         return train

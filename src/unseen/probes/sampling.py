@@ -28,11 +28,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import BoolArray, FloatArray, IntArray
 from unseen.core.errors import UsageError
 from unseen.stats import Interval
 
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 Shots = int | Literal["all"]
 
 FOLDS = 5
@@ -213,7 +212,7 @@ class Estimate:
 
 
 def estimate_accuracy(
-    correct: BoolArray, labels: IntArray, shares: npt.NDArray[np.float64], *, rows: int, fits: int, drawn: float = 0.0
+    correct: BoolArray, labels: IntArray, shares: FloatArray, *, rows: int, fits: int, drawn: float = 0.0
 ) -> tuple[float, float]:
     """Return the accuracy and its standard error for a population with the given shares of classes.
 

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import IntArray, Pixels
 from unseen.probes.coordinates import WORTHWHILE, times_transposed
 from unseen.probes.outcome import LinearModel
 from unseen.probes.rows import LabelledRows, rows_fit, shuffled_batches
-from unseen.probes.sampling import IntArray as IntArray
 from unseen.probes.solvers import MEMORY_LIMIT, Protocol
 
 #: Steps whose rows `BatchOrder` counts together.
@@ -199,7 +198,7 @@ class BatchOrder:
         """Return the rows (batch_size,) of a step; one may occur twice if the batch reaches into the next epoch."""
         return self._stretch(step * self.batch_size, (step + 1) * self.batch_size)
 
-    def counts(self, steps: int) -> npt.NDArray[np.uint8]:
+    def counts(self, steps: int) -> Pixels:
         """Return (steps, count): how often each row is in the batch of each step."""
         found = np.empty((steps, self.count), np.uint8)
         for first in range(0, steps, _COUNTED):

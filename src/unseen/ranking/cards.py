@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError, UnknownNameError, UnseenError, UsageError
 from unseen.core.records import MethodCard
 from unseen.core.registry import PluginError, Registry
@@ -88,7 +89,7 @@ class ScoreCard:
     seeded: bool = False
     tells: bool = False
     epochs: int = 0
-    parts: Callable[..., npt.NDArray[np.float64]] | None = None
+    parts: Callable[..., FloatArray] | None = None
     targets: Callable[..., float] | None = None
     version: int = 1
     paper: str = ""
@@ -142,7 +143,7 @@ FINETUNE_FIVE_EPOCHS = ScoreCard(
 )
 
 
-def _as_card(name: str, found: Any) -> ScoreCard:
+def _as_card(name: str, found: object) -> ScoreCard:
     if not isinstance(found, ScoreCard):
         raise TypeError(f"{found!r} is no ScoreCard")
     if found.id != name:

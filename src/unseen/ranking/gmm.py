@@ -25,6 +25,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 
 #: Bytes of densities that are held at once.
@@ -62,7 +63,7 @@ class Mixture:
     steps: int = 0
     converged: bool = False
 
-    def posterior(self, rows: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def posterior(self, rows: npt.ArrayLike) -> FloatArray:
         """Return P(component | row), (n, k), in double precision: it is computed once, and scores use it."""
         x = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float64)) / self.scale
         exact = replace(

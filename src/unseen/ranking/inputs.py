@@ -13,10 +13,9 @@ from typing import ParamSpec
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 #: Called with a remark on the score, such as a cap that was applied.
 Tell = Callable[[str], None]
 Arguments = ParamSpec("Arguments")

@@ -15,8 +15,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray, FloatingArray, IntArray
 from unseen.core.errors import DataError
-from unseen.ranking.inputs import FloatArray, IntArray, Labels, stratified_folds
+from unseen.ranking.inputs import Labels, stratified_folds
 
 PENALTIES = tuple(10.0 ** (k / 2 - 5) for k in range(15))
 FOLDS = 5
@@ -94,7 +95,7 @@ def left_out_predictions(rows: FloatArray, targets: FloatArray, *, seed: int = 0
 class _Solver:
     """The decomposed training rows of one fold, and the held-out rows in their basis."""
 
-    def __init__(self, train: npt.NDArray[np.floating], held: npt.NDArray[np.floating]) -> None:
+    def __init__(self, train: FloatingArray, held: FloatingArray) -> None:
         from scipy.linalg import eigh  # planning does not need it
 
         centre = train.mean(axis=0)

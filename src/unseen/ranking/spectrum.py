@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from unseen.ranking.inputs import FloatArray
+from unseen.core.arrays import FloatArray
 
 #: Directions whose variance is below this share of the greatest are noise of the Gram matrix, not features.
 _RELATIVE_VARIANCE = 1e-10

@@ -1,6 +1,6 @@
 """Toolkit for pages: blocks, charts, wording, the HTML file. Independent of benchmarks."""
 
-from unseen.reports.page import make_page, write_page
+from unseen.reports.page import make_page
 from unseen.reports.theme import save_chart
 
-__all__ = ["make_page", "save_chart", "write_page"]
+__all__ = ["make_page", "save_chart"]

@@ -137,14 +137,14 @@ def _pairs(
         [
             _image(report.images, pair.first, classes),
             _image(report.against or report.images, pair.second, () if report.against else classes),
-            TableCell(pair.kind.value, pair.kind.value),
+            TableCell(pair.kind.value),
             *(TableCell("–" if v is None else f"{v:.3f}", v) for v in (pair.correlation, pair.similarity)),
         ]
         for pair in shown
     ]
     cut = f", {len(shown)} of them shown" if len(shown) < len(pairs) else ""
     columns = ["image", "its copy", "kind", "pixels agree", "features agree"]
-    return Table(f"{caption}{cut}", columns, rows, numeric=(3, 4), folded=folded)
+    return Table(f"{caption}{cut}", columns, rows, folded=folded)
 
 
 def _image(images: ImageSet, place: int, classes: Sequence[str]) -> TableCell:
@@ -156,7 +156,7 @@ def _image(images: ImageSet, place: int, classes: Sequence[str]) -> TableCell:
             picture = thumbnail(images.open(place), _PICTURE)
         except (UnseenError, OSError):  # a row without a picture is better than none
             picture = ""
-    return TableCell(images.names[place], images.names[place], note=note, picture=picture)
+    return TableCell(images.names[place], note=note, picture=picture)
 
 
 def _dropped(report: DuplicateReport) -> Section:

@@ -89,7 +89,7 @@ class Figure:
             object.__setattr__(self, "spec", without_legends(spec) if self.spec.shows_models else spec)
 
     @property
-    def vega(self) -> Mapping[str, Any]:
+    def vega(self) -> Mapping[str, object]:
         """Return the Vega-Lite specification."""
         assert isinstance(self.spec, Mapping)
         return self.spec
@@ -136,14 +136,6 @@ class Standing:
     def value(self) -> float:
         return self.interval.value
 
-    @property
-    def low(self) -> float:
-        return self.interval.low
-
-    @property
-    def high(self) -> float:
-        return self.interval.high
-
 
 @dataclass(frozen=True)
 class Section:
@@ -183,17 +175,12 @@ def plain_table(
     caption: str, columns: Sequence[str], rows: Iterable[Sequence[str | int | None]], *, folded: bool | None = None
 ) -> Table:
     """Return a table of texts and counts, which sort as the values do; None is a dash. It is folded if it is long."""
-    cells = [
-        [
-            TableCell(value, value.lower())
-            if isinstance(value, str)
-            else TableCell("–" if value is None else f"{value:,}", value)
-            for value in row
-        ]
-        for row in rows
-    ]
-    numeric = [n for n in range(len(columns)) if cells and not any(isinstance(row[n].sort, str) for row in cells)]
-    return Table(caption, columns, cells, numeric=numeric, folded=len(cells) > _LONG if folded is None else folded)
+
+    def cell(value: str | int | None) -> TableCell:
+        return TableCell(f"{value:,}", value) if isinstance(value, int) else TableCell(value or "")
+
+    cells = [[cell(value) for value in row] for row in rows]
+    return Table(caption, columns, cells, folded=len(cells) > _LONG if folded is None else folded)
 
 
 #: Rows from which on a table of texts is folded.
@@ -227,8 +214,8 @@ class Text:
 
 #: What a block contributes to a section.
 Part = Figure | Table | Text | Headline | Standing
-#: From what is known of a setting to parts of the section; `ChartBlock`, `TableBlock` and `TextBlock` are blocks, and
-#: so is any function.
+#: From what is known of a setting to parts of the section; `TableBlock` and `TextBlock` are blocks, and so is any
+#: function.
 Block = Callable[[S], Part | Iterable[Part] | None]
 
 
@@ -251,12 +238,20 @@ def _name(part: Part, words: str) -> Part:
     return replace(part, question=named(part.question))
 
 
+#: Figures of a section that a reader sees without opening the others.
+_OPEN_FIGURES = 2
+
+
 def assemble(title: str, anchor: str, parts: Iterable[Part], legend: Sequence[Key] = ()) -> Section:
-    """Return the section of some parts, each kind in the order of its parts; empty and repeated texts are skipped."""
+    """Return the section of some parts, each kind in the order of its parts; empty and repeated texts are skipped.
+
+    All figures but the first two are folded, so that a reader sees every section within two screens.
+    """
     found: dict[type, list[Any]] = {kind: [] for kind in (Figure, Table, Text, Headline, Standing)}
     for part in parts:
         found[type(part)].append(part)
     texts = [text for text in found[Text] if text.text]
+    opened = [figure for figure in found[Figure] if not figure.folded][:_OPEN_FIGURES]
     return Section(
         title=title,
         anchor=anchor,
@@ -266,7 +261,7 @@ def assemble(title: str, anchor: str, parts: Iterable[Part], legend: Sequence[Ke
         headlines=found[Headline],
         standings=found[Standing],
         legend=legend,
-        figures=found[Figure],
+        figures=[figure if figure in opened else replace(figure, folded=True) for figure in found[Figure]],
         tables=found[Table],
     )
 
@@ -282,7 +277,7 @@ class SectionSpec(Generic[S]):
             settings=probe_settings,
             blocks=(
                 TextBlock(answer, answer=True),
-                ChartBlock("Top-1 by level", lambda s: Lines(rows=s.rows, keys=s.keys, x="level", y=Axis("top-1"))),
+                lambda s: Figure("Top-1 by level", Lines(rows=s.rows, keys=s.keys, x="level", y=Axis("top-1"))),
                 TableBlock(lambda s: s.tables),
             ),
         )
@@ -315,31 +310,6 @@ class SectionSpec(Generic[S]):
         parts += [part for block in self.common for part in _parts(block(settings))]
         legend = material.legend(model for setting in settings for model in self.models(setting))
         return assemble(self.title, benchmark, parts, legend)
-
-
-@dataclass(frozen=True)
-class ChartBlock(Generic[S]):
-    """A chart of a section; it is skipped if `chart` returns None.
-
-    Attributes:
-        title, caption, alt: texts, or functions of the setting; the values of the chart are its `alt` if it is "".
-    """
-
-    title: str | Callable[[S], str]
-    chart: Callable[[S], Chart | None]
-    alt: str | Callable[[S], str] = ""
-    caption: str | Callable[[S], str] = ""
-    wide: bool = False
-    folded: bool = False
-
-    def __call__(self, setting: S) -> Figure | None:
-        chart = self.chart(setting)
-        if chart is None:
-            return None
-        title, alt, caption = (
-            text if isinstance(text, str) else text(setting) for text in (self.title, self.alt, self.caption)
-        )
-        return Figure(title, chart, alt, caption, self.wide, self.folded)
 
 
 @dataclass(frozen=True)

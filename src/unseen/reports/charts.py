@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from unseen.core.identity import Values
 from unseen.reports.theme import CONTAINER, FOCUS, Spec, other_keys
 from unseen.reports.theme import INK as INK
 from unseen.reports.theme import NEUTRAL as NEUTRAL
@@ -56,12 +57,12 @@ _WHITE_TO_BLUE = ("#F4F6F9", PALETTE[0])
 _GREY = "#C9CED6"
 
 
-def _encode(name: str, kind: str = "nominal", **more: Any) -> Spec:
+def _encode(name: str, kind: str = "nominal", **more: object) -> Spec:
     """Return the encoding of a field."""
     return {"field": name, "type": kind, **more}
 
 
-def _layer(mark: str, encoding: Spec, *, data: Sequence[Row] | None = None, test: str = "", **style: Any) -> Spec:
+def _layer(mark: str, encoding: Spec, *, data: Sequence[Row] | None = None, test: str = "", **style: object) -> Spec:
     """Return a layer; with its own data, or with the rows of the chart that pass a test."""
     found: Spec = {"mark": {"type": mark, **style}, "encoding": encoding}
     found |= {} if data is None else {"data": {"values": data}}
@@ -116,7 +117,7 @@ class Axis:
     zero: bool = False
     hidden: bool = False
 
-    def text(self, value: Any) -> str:
+    def text(self, value: object) -> str:
         """Return a value as text."""
         forms = {"percent": "{:.1%}", "points": "{:+.1f}", "names": "{}"}
         return forms.get(self.kind, "{:.4g}").format(value).replace("%", " %")
@@ -153,9 +154,9 @@ def interval_fields(interval: Interval, scale: float = 1.0) -> dict[str, float]:
     return {"value": scale * interval.value, **limits}
 
 
-def table_rows(table: Table) -> list[dict[str, Any]]:
+def table_rows(table: Table) -> list[Values]:
     """Return one row per number of a table: `model`, `name`, `column`, `value`, its limits, `shown`, `n`, `cells`."""
-    found: list[dict[str, Any]] = []
+    found: list[Values] = []
     for number, (name, *cells) in enumerate(table.rows):
         for heading, cell in zip(table.columns[1:], cells, strict=True):
             if cell.value is None or not math.isfinite(cell.value):

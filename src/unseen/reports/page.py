@@ -55,6 +55,7 @@ class Page:
         data: results for the browser, or the "files" to download, texts by their ending.
         order: models, best first, for "the best k".
         date: the day to put on it.
+        ending: a comment after the last tag.
     """
 
     sections: Sequence[Section]
@@ -63,6 +64,7 @@ class Page:
     data: PackedResults | Mapping[str, Any] = field(default_factory=dict)
     order: Sequence[str] = ()
     date: Date | None = None
+    ending: str = ""
 
     @property
     def headlines(self) -> list[tuple[str, Headline]]:
@@ -111,7 +113,7 @@ class Page:
             pictures=lambda: pack(_dense(list(numbers))) if numbers else "",
         )
         target = Path(path)
-        write_whole(target, page.encode())
+        write_whole(target, (page + self.ending).encode())
         return target
 
 
@@ -151,15 +153,6 @@ def make_page(
     failed = sum(not result.ok for result in results)
     counts += [counted(failed, "failed cell")] if failed else []
     return Page(built, title, counts, result_data(content), ranked, date)
-
-
-def write_page(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
-    """Write the page of some results, whole or not at all; `options` are those of `make_page`.
-
-    Raises:
-        StoreError: if the file cannot be written.
-    """
-    return make_page(results, **options).write(path)
 
 
 def build_sections(material: Material, sections: Callable[[str], str], order: Sequence[str] = ()) -> list[Section]:
@@ -244,12 +237,12 @@ class ClassPictures:
 # ---- parts of the file -----------------------------------------------------------------------------------------------
 
 
-def _dense(value: Any) -> str:
+def _dense(value: object) -> str:
     """Return strict JSON without white space."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def script_json(value: Any) -> str:
+def script_json(value: object) -> str:
     """Return JSON that is safe inside a <script> element: no text in it can close the element or open a comment."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unseen.core.findings import search_facts
-from unseen.core.identity import canonical_json
+from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Result
 from unseen.core.run_record import Dropped, LoadedModel
 from unseen.reports.blocks import Material, Section, Table, plain_table
@@ -75,7 +75,9 @@ def _record_tables(material: Material, failed: Sequence[Result]) -> Iterator[Tab
     # How models were loaded, each way of each model once.
     loaded = list(dict.fromkeys((material.names[cell.model], r.model) for cell, r in records if r.model is not None))
     columns = ["model", "file", "network", "architecture", "tensors loaded", "missing", "unused", "features"]
-    yield plain_table("How models were loaded", columns, [(name, *_loaded(model)) for name, model in loaded])
+    complete = not any(model.missing or model.unused for _, model in loaded)
+    rows = [(name, *_loaded(model)) for name, model in loaded]
+    yield plain_table("How models were loaded", columns, rows, folded=complete or None)
     yield plain_table(
         "Tensors that do not match the architecture",
         ["model", "tensor", "state"],
@@ -93,6 +95,7 @@ def _record_tables(material: Material, failed: Sequence[Result]) -> Iterator[Tab
         "Hyper-parameter searches with failed candidates or a choice at the edge of the grid",
         ["benchmark", "model", "dataset", "candidates", "failed", "at the edge of the grid", "cells"],
         [(*row, cells) for row, cells in Counter(_searches(material)).items()],
+        folded=True,
     )
     images = dict.fromkeys(
         (names[cell.dataset], split, counts.found, counts.used, counts.expected)
@@ -171,7 +174,7 @@ def provenance_section(material: Material) -> Section:
 
 def _seeds(results: Sequence[Result]) -> str:
     """Return the seeds, benchmark by benchmark if they differ."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Values] = {}
     for result in results:
         if SEED in result.cell.parameters:
             seed = result.cell.parameters[SEED]
@@ -194,7 +197,7 @@ def _sweep(results: Sequence[Result]) -> str:
     counts = [len(result.sweep) for result in results if result.sweep]
     if not counts:
         return ""
-    tried: dict[str, dict[str, Any]] = {}
+    tried: dict[str, Values] = {}
     for result in results:
         for trial in result.sweep:
             for name, value in trial.items():
@@ -262,10 +265,10 @@ def result_data(material: Material) -> PackedResults:
     """Return all results for the browser; parts that many results share are stored once and named by their number."""
     shared: dict[str, int] = {}
 
-    def once(value: Any) -> int:
+    def once(value: object) -> int:
         return shared.setdefault(to_json(value, indent=None), len(shared))
 
-    def entry(identifier: str, result: Result) -> dict[str, Any]:
+    def entry(identifier: str, result: Result) -> Values:
         cell, record = result.cell, result.record.to_dict() if result.record else None
         small = {name: value for name, value in result.details.items() if _is_small(value)}
         found = {
@@ -283,7 +286,7 @@ def result_data(material: Material) -> PackedResults:
         return found | {name: once(part) for name, part in parts.items() if part}
 
     ids = [result.cell.id for result in material.results]
-    data: dict[str, Any] = {"results": [entry(*pair) for pair in zip(ids, material.results, strict=True)]}
+    data: Values = {"results": [entry(*pair) for pair in zip(ids, material.results, strict=True)]}
     data |= {"parts": [json.loads(text) for text in shared], "styles": _styles(material.results)}
     return PackedResults(ids, pack(to_json(data | {"names": material.names}, indent=None)))
 
@@ -297,7 +300,7 @@ def citations(material: Material, result: Result) -> list[str]:
     return list(dict.fromkeys(text for text in (*material.papers(cell), *named, own) if text))
 
 
-def _styles(results: Sequence[Result]) -> dict[str, list[list[Any]]]:
+def _styles(results: Sequence[Result]) -> dict[str, list[list[object]]]:
     """Return by benchmark its metrics, the headline metric first, each with its title and whether it is a share."""
     names: dict[str, set[str]] = {}
     for result in results:
@@ -309,7 +312,7 @@ def _styles(results: Sequence[Result]) -> dict[str, list[list[Any]]]:
     }
 
 
-def _is_small(value: Any) -> bool:
+def _is_small(value: object) -> bool:
     if isinstance(value, str | list | tuple | Mapping) and len(value) > _LARGEST_DETAIL:
         return False  # without formatting a thousand concepts
     return len(to_json(value, indent=None)) <= _LARGEST_DETAIL

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from unseen.core.identity import Values
 from unseen.core.typed import Details
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import Axis, Dots, interval_fields
@@ -14,7 +14,7 @@ from unseen.reports.wording import PERCENT, amount, counted, interval_text, is_r
 from unseen.results.comparability import comparable, older_note, value_text
 from unseen.results.grid import Column, Grid, Summary, make_grid, mean_candidate, metrics_of
 from unseen.results.info import MetricStyle
-from unseen.results.table import MARK_NOTE, grid_notes, mark_of, summary_cell
+from unseen.results.table import MARK_NOTE, DisplayNames, grid_notes, mark_of, summary_cell
 from unseen.stats import Decision, Difference, Interval, decide
 
 _INTERVALS = "bars and brackets are 95 % confidence intervals over test images"
@@ -86,7 +86,7 @@ def _standings(grid: Grid) -> list[Standing]:
     ]
 
 
-def _leader(grid: Grid, column: Column, names: Mapping[str, str]) -> str:
+def _leader(grid: Grid, column: Column, names: DisplayNames) -> str:
     """State which model leads on a dataset, by how much, and whether the difference is significant."""
     decision, style = grid.decisions[column], column.style
     if not decision.order:
@@ -132,9 +132,9 @@ def summary_dots(summaries: Sequence[Summary], keys: Mapping[str, Key], chance: 
     )
 
 
-def _row(summary: Summary, key: Key) -> dict[str, Any]:
+def _row(summary: Summary, key: Key) -> Values:
     style, several = summary.style, len(summary.values) > 1
-    row: dict[str, Any] = {"model": summary.model, "name": key.label, "group": key.group}
+    row: Values = {"model": summary.model, "name": key.label, "group": key.group}
     row |= {"shown": interval_text(summary.interval, style), "cells": list(summary.cells)}
     if several:
         seeds = zip(summary.seeds, summary.values, strict=True)
@@ -229,10 +229,9 @@ def _model_table(
 ) -> Table:
     """Return a table with a row per model; `columns` has, by heading, the cells of the models."""
     names = {model: keys[model].label for model in models}
-    first = {m: TableCell(name, name.lower(), note=m if name != m else "") for m, name in names.items()}
+    first = {m: TableCell(name, note=m if name != m else "") for m, name in names.items()}
     rows = [[first[model], *(cells.get(model, _GAP) for cells in columns.values())] for model in models]
-    numeric = range(1, 1 + len(columns))
-    return Table(caption, ["model", *columns], rows, numeric, models, folded=folded, notes=notes)
+    return Table(caption, ["model", *columns], rows, models, folded=folded, notes=notes)
 
 
 def _cell(model: str, decision: Decision, style: MetricStyle, cells: Sequence[str] = ()) -> TableCell:

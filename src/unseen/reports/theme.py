@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
+from unseen.core.identity import Values
 from unseen.core.records import ModelCard
 from unseen.reports.wording import family, is_reference
+from unseen.results.table import DisplayNames
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Section
 
-Spec = dict[str, Any]
+Spec = Values
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 #: Of series that are not models (measures, methods, levels): colours that no model has, after Tol's "muted".
@@ -136,7 +138,7 @@ def to_spec(chart: Any) -> Spec:
     return spec | {"config": own | CONFIG}
 
 
-def beside(specs: Iterable[Mapping[str, Any]], *, titles: Sequence[str] = (), columns: int = 2) -> Spec:
+def beside(specs: Iterable[Mapping[str, object]], *, titles: Sequence[str] = (), columns: int = 2) -> Spec:
     """Return several specifications as one figure, side by side, each with its own axes and legends.
 
     Parameters and data of the parts become those of the whole, each once.
@@ -156,7 +158,7 @@ def beside(specs: Iterable[Mapping[str, Any]], *, titles: Sequence[str] = (), co
     return to_spec(whole | {name: value for name, value in more.items() if value})
 
 
-def without_legends(spec: Mapping[str, Any]) -> Spec:
+def without_legends(spec: Mapping[str, object]) -> Spec:
     """Return a specification whose series have no legend, for a section that has one for all its charts."""
     found = copy.deepcopy(dict(spec))
     for channel in _series(found):
@@ -167,7 +169,7 @@ def without_legends(spec: Mapping[str, Any]) -> Spec:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:
+def save_chart(chart: object, path: Path | str, *, scale: float = 2.0) -> Path:
     """Write a chart as .html (interactive, works offline), .svg, .png or .pdf.
 
     Args:
@@ -240,7 +242,7 @@ def write_figures(sections: Sequence[Section], folder: Path, formats: Sequence[s
     return written
 
 
-def paper_spec(spec: Mapping[str, Any]) -> Spec:
+def paper_spec(spec: Mapping[str, object]) -> Spec:
     """Return the specification of a figure for a file: fixed width, one panel below another, legends shown.
 
     On the page a section has one legend for all its charts. In a file, series that no axis and no text names get
@@ -287,7 +289,7 @@ def column_figure(drawn: str, kind: str) -> bytes:
 REFERENCE = "reference"
 
 
-def series_keys(models: Sequence[str], names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> dict[str, Key]:
+def series_keys(models: Sequence[str], names: DisplayNames, cards: Mapping[str, ModelCard]) -> dict[str, Key]:
     """Return a legend entry per model; every model has a colour and a symbol that no other model shares.
 
     Up to six models, or any number of one family, take the colours of the palette in turn. Otherwise the models of a

@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unseen.core.records import DatasetCard, ModelCard
 from unseen.results.comparability import value_text
 from unseen.results.info import MetricStyle
-from unseen.results.table import format_interval
+from unseen.results.table import DisplayNames, format_interval
 from unseen.stats import Candidate, Interval, decide
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def typeset(text: str) -> str:
     return re.sub(r"(?<![\w.\-])-(?=\d)", "\u2212", text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u202f%")
 
 
-def setting_text(parameters: Mapping[str, Any]) -> str:
+def setting_text(parameters: Mapping[str, object]) -> str:
     """Return parameters as "seed=22, shots=all"."""
     return ", ".join(f"{name}={value_text(value)}" for name, value in sorted(parameters.items()))
 
@@ -106,7 +106,7 @@ SIGNIFICANT, TIED, UNTESTED = "significant", "statistically tied", "no confidenc
 _CHANCE = "chance"
 
 
-def established(candidates: Mapping[str, Candidate], names: Mapping[str, str], chance: float | None = None) -> str:
+def established(candidates: Mapping[str, Candidate], names: DisplayNames, chance: float | None = None) -> str:
     """State which trained models are significantly better than random weights and than chance; "" if none is.
 
     Args:
@@ -137,7 +137,7 @@ def established(candidates: Mapping[str, Candidate], names: Mapping[str, str], c
 
 
 def lead_sentence(
-    standings: Sequence[Standing], names: Mapping[str, str], verb: str = "leads", chance: float | None = None
+    standings: Sequence[Standing], names: DisplayNames, verb: str = "leads", chance: float | None = None
 ) -> tuple[str, str, bool]:
     """State what is established, then which model is first and which are statistically tied with it.
 
@@ -154,7 +154,7 @@ def lead_sentence(
     return text, evidence, significant
 
 
-def _lead(candidates: Mapping[str, Candidate], names: Mapping[str, str], verb: str) -> tuple[str, str, bool]:
+def _lead(candidates: Mapping[str, Candidate], names: DisplayNames, verb: str) -> tuple[str, str, bool]:
     decision = decide(candidates)
     if not decision.order:
         return "No model has a value.", "", False

@@ -288,7 +288,7 @@ class ResultsDatabase:
         with self._lock, explained(self.path, action), transaction(self._connection, self.path):
             yield self._connection
 
-    def _newest(self, where: Mapping[str, Any], *, include_failed: bool = True, by: str = _CELL) -> list[int]:
+    def _newest(self, where: Mapping[str, object], *, include_failed: bool = True, by: str = _CELL) -> list[int]:
         """Return the ids of the newest results, one per cell or per question, without failures that were fixed."""
         matching, values = _matching(where)
         query = f"SELECT max(id) AS id FROM result{matching} GROUP BY {by}"  # noqa: S608, values are bound

@@ -48,6 +48,8 @@ _NESTED = ("sweep", "details", "environment", "record")
 #: What spreadsheets begin a formula with.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _PREFIX = "parameters."
+#: What is shown although `str.isprintable` is false: the spaces of numbers and units.
+_SPACES = "\n\u00a0\u2009\u202f"
 _BATCH = 5000
 
 
@@ -85,10 +87,15 @@ def to_json(value: object, *, indent: int | None = 2) -> str:
     return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
+def printable(text: str) -> str:
+    """Replace characters that would control a terminal."""
+    return "".join(c if c.isprintable() or c in _SPACES else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def write_lines(target: str, lines: Iterable[str]) -> None:
     """Write texts to a file, whole or not at all, or to standard output as they come."""
     if target == STANDARD_OUTPUT:
-        sys.stdout.writelines(lines)
+        sys.stdout.writelines(map(printable, lines) if sys.stdout.isatty() else lines)
     else:
         write_whole(Path(target), (line.encode() for line in lines))
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.core.identity import canonical_json
@@ -29,7 +30,7 @@ from unseen.core.typed import Details
 from unseen.results.comparability import SEED, Group, comparable, sort_key
 from unseen.results.info import MetricStyle, headline_first, info_of, metric_style
 from unseen.stats import Candidate, Decision, Interval, accuracy_interval, combine_intervals, decide, median_outcomes
-from unseen.stats.interval import FloatArray, no_interval, per_image
+from unseen.stats.interval import no_interval, per_image
 
 Value = TypeVar("Value", bound=np.generic)
 
@@ -289,7 +290,7 @@ def mean_candidate(
     if any(part.candidate.labels is not None for part in parts):  # means over classes have weights of their own
         return Candidate(interval=interval)
     shares: list[FloatArray] = []
-    labels: list[npt.NDArray[np.int64]] = []
+    labels: list[IntArray] = []
     for name in dict.fromkeys(images):
         own = [k for k, other in enumerate(images) if other == name]
         outcomes = [per_image(o) for k in own if (o := parts[k].candidate.outcomes) is not None]
@@ -326,12 +327,12 @@ def _stored_interval(results: Sequence[Result], style: MetricStyle, value: float
 # ---- outcomes per test image -----------------------------------------------------------------------------------------
 
 
-def pack_correct(correct: npt.NDArray[np.bool_]) -> str:
+def pack_correct(correct: BoolArray) -> str:
     """Return one bit per test image as text: 50,000 images take 8 kB."""
     return _pack(len(correct), np.packbits(correct).tobytes())
 
 
-def unpack_correct(text: str) -> npt.NDArray[np.bool_]:
+def unpack_correct(text: str) -> BoolArray:
     """Return what `pack_correct` packed.
 
     Raises:
@@ -367,7 +368,7 @@ def _unpack(text: str, read: Callable[[bytes], npt.NDArray[Value]], padding: flo
         return values[: int(count)]
 
 
-_READERS: Mapping[str, Callable[[str], npt.NDArray[Any]]] = {CORRECT: unpack_correct, "image_scores": unpack_values}
+_READERS: Mapping[str, Callable[[str], AnyArray]] = {CORRECT: unpack_correct, "image_scores": unpack_values}
 
 
 def stored_outcomes(results: Sequence[Result], name: str) -> FloatArray | None:

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from unseen.core.errors import UnseenError
+from unseen.core.identity import Values
 from unseen.core.registry import Registry, load_object
 from unseen.core.typed import Details
 
@@ -194,7 +195,7 @@ _ATTRIBUTES = ("question", "command", "section", "metrics", "targets")
 
 def info_from_attributes(kind: type, base: BenchmarkInfo) -> BenchmarkInfo:
     """Return the metadata of a class that declares the class attributes of 0.1; `base` has what it inherits."""
-    own: dict[str, Any] = {name: vars(kind)[name] for name in _ATTRIBUTES if name in vars(kind)}
+    own: Values = {name: vars(kind)[name] for name in _ATTRIBUTES if name in vars(kind)}
     if "paper" in vars(kind):
         own["citations"] = (vars(kind)["paper"],) if vars(kind)["paper"] else ()
     return replace(base, **own)

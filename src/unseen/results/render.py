@@ -17,7 +17,7 @@ from unseen.core.records import Result
 from unseen.results.export import csv_line
 from unseen.results.grid import Column, Summary, grids
 from unseen.results.info import info_of
-from unseen.results.table import Table, TableCell
+from unseen.results.table import DisplayNames, Table, TableCell
 
 #: Names of the Hugging Face hub for metrics that it knows.
 _HUB_METRICS = {"top1": "accuracy", "mean_average_precision": "mAP", "r2": "r_squared"}
@@ -132,7 +132,7 @@ def _shown(text: str) -> str:
     return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else " " for c in text)
 
 
-def model_card(results: Collection[Result], names: Mapping[str, str], revision: str = "") -> str:
+def model_card(results: Collection[Result], names: DisplayNames, revision: str = "") -> str:
     """Return the front matter of a model card: one entry of `model-index` per model.
 
     Args:
@@ -152,9 +152,7 @@ def model_card(results: Collection[Result], names: Mapping[str, str], revision: 
     return f"---\n{yaml.safe_dump(block, sort_keys=False, allow_unicode=True, width=120)}---\n"
 
 
-def _entry(
-    benchmark: str, column: Column, summary: Summary, names: Mapping[str, str], revision: str
-) -> dict[str, object]:
+def _entry(benchmark: str, column: Column, summary: Summary, names: DisplayNames, revision: str) -> dict[str, object]:
     style, interval = column.style, summary.interval
     scale = 100.0 if style.percent else 1.0
     setting = ", ".join(f"{name} {value}" for name, value in column.setting)

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from unseen.core.errors import StoreError
-from unseen.core.identity import canonical_json
+from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Cell, Result, read_details
 from unseen.core.run_record import RunRecord
 
@@ -41,7 +41,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "zsl": ("method", "fold", "split"),
 }
 
-Fields = dict[str, Any]
+Fields = Values
 Row = Mapping[str, Any] | sqlite3.Row
 Metrics = Sequence[tuple[str, Any]]
 
@@ -231,7 +231,7 @@ class RowReader:
             raise TypeError("not a mapping")
         return {name: self._whole(value) for name, value in values.items()}
 
-    def _whole(self, value: Any) -> Any:
+    def _whole(self, value: object) -> Any:
         """Return the value that a packed value stands for."""
         if not (isinstance(value, dict) and set(value) == {_KEY}):
             return value
@@ -289,7 +289,7 @@ def _digest(text: str) -> str:
 def to_json(what: str, value: object) -> str:
     """Return JSON that Python reads back to the same bits; NaN and the infinities are written by name."""
 
-    def plain(odd: Any) -> Any:
+    def plain(odd: object) -> Any:
         # numpy scalars and arrays convert themselves, without importing numpy here.
         if hasattr(odd, "tolist"):
             return odd.tolist()

@@ -24,6 +24,9 @@ from unseen.stats import Decision, Interval
 #: "best": the only candidate that can be the best of its column; "tied": one of several, others being ruled out.
 Mark = Literal["", "best", "tied"]
 
+#: Names to show, by the ids of models, datasets and benchmarks.
+DisplayNames = Mapping[str, str]
+
 #: Shown where a table has no value.
 MISSING = "–"
 #: Columns of numbers that fit a page.
@@ -41,7 +44,7 @@ class TableCell:
 
     Attributes:
         text: words; "" if the cell shows its value.
-        sort: what the column is sorted by; the value if None. A cell without either is sorted last.
+        sort: what the column is sorted by; the value or the words if None. Cells without either are sorted last.
         mark: whether the value can be the best of its column, according to `stats.decide`.
         note: a second, smaller line; the interval if "".
         hint: shown on hover.
@@ -81,8 +84,9 @@ class TableCell:
 
     @property
     def order(self) -> float | str | None:
-        """What the column is sorted by."""
-        return self.value if self.sort is None else self.sort
+        """What the column is sorted by: a number, or words in lower case; None for a gap."""
+        words = "" if self.text == MISSING else self.text.lower()
+        return next((each for each in (self.sort, self.value) if each is not None), words or None)
 
     @property
     def full(self) -> str:
@@ -108,7 +112,6 @@ class Table:
         caption: what it shows.
         columns: one heading per column; the first column names the rows.
         groups: one heading per column over `columns`, such as a group of tasks; empty if there are none.
-        numeric: positions of columns of numbers.
         row_keys: one per row, or none: charts highlight the marks whose `model` is the key under the pointer.
         notes: sentences below the table: what an interval is, what a mark means.
         footnote: findings of the run records; LaTeX, Markdown and JSON state them, a terminal prints them once per run.
@@ -118,12 +121,16 @@ class Table:
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[TableCell]]
-    numeric: Collection[int] = ()
     row_keys: Sequence[str] = ()
     folded: bool = False
     groups: Sequence[str] = ()
     notes: Sequence[str] = ()
     footnote: str = ""
+
+    @property
+    def numeric(self) -> set[int]:
+        """Positions of the columns that are sorted by numbers."""
+        return {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell.order, int | float)}
 
     def to_dict(self) -> dict[str, object]:
         """Return the table as JSON values, numbers in full precision."""
@@ -144,7 +151,7 @@ def format_interval(interval: Interval | None, metric: MetricStyle | None = None
 
 
 def result_tables(
-    results: Collection[Result], names: Mapping[str, str] | None = None, metrics: Sequence[str] = ()
+    results: Collection[Result], names: DisplayNames | None = None, metrics: Sequence[str] = ()
 ) -> list[Table]:
     """Return the tables of results, benchmark by benchmark: what every output shows.
 
@@ -161,24 +168,24 @@ def result_tables(
     return found
 
 
-def default_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def default_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of a benchmark that declares no builder of its own: models by datasets and settings."""
     return [table for grid in grids(results, metrics) for table in grid_tables(grid, names)]
 
 
-def grid_tables(grid: Grid, names: Mapping[str, str]) -> list[Table]:
+def grid_tables(grid: Grid, names: DisplayNames) -> list[Table]:
     """Return the tables of a grid: one, or several if it has more columns than fit a page."""
     if len(grid.columns) > MOST_COLUMNS and len(grid.models) <= FEW_MODELS:
         return [_transposed(_grid_table(grid, grid.columns, names))]
     return [_grid_table(grid, columns, names) for columns in parted(grid.columns)]
 
 
-def _grid_table(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> Table:
+def _grid_table(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> Table:
     models = [model for model in grid.models if any((model, column) in grid.cells for column in columns)]
     title, heads = heading(grid, columns, names)
     rows = [
         [
-            TableCell(names.get(model, model), names.get(model, model).lower(), hint=model),
+            TableCell(names.get(model, model), hint=model),
             *(summary_cell(grid.cells.get((model, column)), grid.decisions[column]) for column in columns),
         ]
         for model in models
@@ -188,7 +195,6 @@ def _grid_table(grid: Grid, columns: Sequence[Column], names: Mapping[str, str])
         caption=title,
         columns=["model", *heads],
         rows=rows,
-        numeric=range(1, 1 + len(columns)),
         row_keys=models,
         notes=grid_notes(grid, columns),
         footnote=findings_footnote(result for group in groups for result in group.results),
@@ -295,10 +301,8 @@ def findings_footnote(results: Iterable[Result]) -> str:
 def _transposed(table: Table) -> Table:
     """Return the table with settings as rows and models as columns."""
     models, *columns_of = zip(*table.rows, strict=True)
-    heads = [TableCell(head, head.lower()) for head in table.columns[1:]]
-    rows = [[head, *cells] for head, cells in zip(heads, columns_of, strict=True)]
-    columns = ["setting", *(cell.shown for cell in models)]
-    return replace(table, columns=columns, rows=rows, numeric=range(1, len(columns)), row_keys=())
+    rows = [[TableCell(head), *cells] for head, cells in zip(table.columns[1:], columns_of, strict=True)]
+    return replace(table, columns=["setting", *(cell.shown for cell in models)], rows=rows, row_keys=())
 
 
 def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
@@ -317,7 +321,7 @@ def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
         yield from parted([column for column, each in zip(columns, parts, strict=True) if each.get(by) == value])
 
 
-def heading(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> tuple[str, list[str]]:
+def heading(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> tuple[str, list[str]]:
     """Return what some columns share, as a title, and per column what distinguishes it."""
     parts = [_parts(column) for column in columns]
     vary, first = _varying(parts), parts[0]
@@ -344,7 +348,7 @@ def _varying(parts: Sequence[Mapping[str, str]]) -> list[str]:
     return without if len(alike) == len(parts) else found
 
 
-def _words(column: Column, parts: Iterable[str], names: Mapping[str, str]) -> str:
+def _words(column: Column, parts: Iterable[str], names: DisplayNames) -> str:
     """Return some parts of a column in words."""
     shown = {_DATASET: names.get(column.dataset, column.dataset), _METRIC: column.style.heading}
     for name, value in column.setting:

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 
 from unseen.core.errors import MissingExtraError, UnseenError, UsageError, WorkerLostError
 from unseen.core.files import make_folder
-from unseen.run.environment import installed_versions
 from unseen.run.processes import RESUME, RETRIES, raise_lost, take_device, threads_each
+from unseen.run.record import installed_versions
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -34,6 +34,8 @@ SAME = ("unseen", "torch", "numpy")
 _AHEAD = 2
 #: Seconds between two requests to the scheduler for the list of workers.
 _REFRESH = 1.0
+#: Seconds to wait for a scheduler.
+_CONNECT = 10.0
 
 
 class DaskEngine:
@@ -180,7 +182,7 @@ def dask_engine(scheduler: str | None = None, workers: int = 2) -> Iterator[Dask
     _silence()
     if scheduler is not None:
         try:
-            client = distributed.Client(scheduler, timeout="10s", set_as_default=False)
+            client = distributed.Client(scheduler, timeout=_CONNECT, set_as_default=False)
         except OSError as error:
             raise UnseenError(
                 f"no Dask scheduler answers at {scheduler}: {error}. Start one, or leave it out."

@@ -24,12 +24,10 @@ from unseen.core.errors import DiskFullError, UnseenError
 from unseen.core.identity import digest
 from unseen.core.progress import MessageLog
 from unseen.core.records import Cell, Result
-from unseen.core.run_record import Recorder
-from unseen.core.search_record import search_record
+from unseen.core.run_record import Recorder, search_record
 from unseen.core.typed import Details
 from unseen.features import Extraction
-from unseen.run.environment import capture_environment
-from unseen.run.record import Inbox
+from unseen.run.record import Inbox, capture_environment
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def torch_threads(wanted: int = 0) -> int:
 
 
 def failures(
-    cells: list[Cell], error: str, seconds: float = 0.0, details: Mapping[str, Any] | None = None
+    cells: list[Cell], error: str, seconds: float = 0.0, details: Mapping[str, object] | None = None
 ) -> list[Result]:
     """Return a failed result for each cell."""
     each = seconds / max(len(cells), 1)
@@ -155,24 +153,15 @@ def error_text(error: Exception) -> str:
 def _results(task: Task, bench: Workbench) -> Iterator[Result]:
     """Yield the results of a group; after an exception of the benchmark, a failed result for each cell that is left."""
     began, left = perf_counter(), {cell.id: cell for cell in task.cells}
-
-    def evaluate() -> Iterator[Result]:  # all code of the benchmark runs in `next`, also if it returns a list
-        yield from task.benchmark.evaluate(task.cells, bench)
-
-    results = evaluate()
-    while True:
-        try:
-            result = next(results)
-        except StopIteration:
-            return
-        except DiskFullError:
-            raise
-        except Exception as error:  # noqa: BLE001 - worker boundary: keep running after a failed cell
-            trace = {} if isinstance(error, UnseenError) else {"traceback": "".join(traceback.format_exception(error))}
-            yield from failures(list(left.values()), error_text(error), perf_counter() - began, trace)
-            return
-        left.pop(result.cell.id, None)
-        yield result
+    try:
+        for result in task.benchmark.evaluate(task.cells, bench):
+            left.pop(result.cell.id, None)
+            yield result  # an exception of the caller is not raised here
+    except DiskFullError:
+        raise
+    except Exception as error:  # noqa: BLE001 - worker boundary: keep running after a failed cell
+        trace = {} if isinstance(error, UnseenError) else {"traceback": "".join(traceback.format_exception(error))}
+        yield from failures(list(left.values()), error_text(error), perf_counter() - began, trace)
 
 
 def _device(bench: Workbench) -> str:

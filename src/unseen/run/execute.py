@@ -39,7 +39,7 @@ from unseen.run.extract import FeatureExtraction
 from unseen.run.leases import LEASES_FILE_NAME, Leases
 from unseen.run.plan import Plan, plan_study
 from unseen.run.record import Inbox, ResultWriter
-from unseen.run.report import make_study_report, report_path
+from unseen.run.report import report_path, write_study_report
 from unseen.run.study import Study
 
 if TYPE_CHECKING:
@@ -129,9 +129,8 @@ def run_study(
     results = tuple(newest[cell.id] for cell in plan.cells if cell.id in newest)
     outcome = Outcome(plan, results, sum(result.ok and result.cell.id in writer.ids for result in results))
     if report is not False:
-        page = make_study_report(results, study, bench)
-        path = page.write(report if isinstance(report, Path) else report_path(study, bench))
-        outcome = replace(outcome, page=path, answers=tuple(headline for _, headline in page.headlines))
+        path = report if isinstance(report, Path) else report_path(study, bench)
+        outcome = replace(outcome, page=path, answers=tuple(write_study_report(results, study, bench, path)))
     if on_error != "ignore":
         _report_failures(outcome, on_error)
     return outcome

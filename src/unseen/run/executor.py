@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from unseen.core.registry import Registry
 from unseen.run.processes import ProcessPool, raise_lost
@@ -47,7 +47,7 @@ ENGINES.add("local", "unseen.run.executor:local_engine")
 ENGINES.add("dask", "unseen.run.dask:dask_engine")
 
 
-def make_engine(name: str, **options: Any) -> AbstractContextManager[Engine]:
+def make_engine(name: str, **options: object) -> AbstractContextManager[Engine]:
     """Return the engine called `name`, for a `with` block."""
     return ENGINES.get(name)(**options)
 

@@ -17,9 +17,7 @@ from unseen.run.executor import Engine
 from unseen.run.leases import Leases
 
 if TYPE_CHECKING:
-    from unseen.backbones import Backbone
-    from unseen.data import Dataset
-    from unseen.features.extraction import Described
+    from unseen.features.extraction import Described, ExtractionJob
 
 #: Most parts in one batch, and batches for each worker: small enough that all workers end at about the same time.
 _MOST_PARTS, _BATCHES_PER_WORKER = 8, 4
@@ -85,25 +83,23 @@ class PartBatchResult:
 # ---- in workers ------------------------------------------------------------------------------------------------------
 
 
-def extractions_of(task: Task, bench: Workbench) -> Iterator[tuple[Backbone, Dataset, str, tuple[str, ...]]]:
-    """Yield model, dataset, split and layers of each extraction of a group; none if its benchmark declares none."""
+def extractions_of(task: Task, bench: Workbench) -> Iterator[ExtractionJob]:
+    """Yield each extraction of a group; none if its benchmark declares none."""
+    from unseen.features.extraction import ExtractionJob  # imports torch
+
     model = task.cells[0].model
     for wanted in task.benchmark.features(task.cells, bench):
         for dataset, split in bench.extractions(model, wanted.dataset, wanted.split):
             backbone = bench.backbone(model)
-            yield wanted.view(backbone) if wanted.view else backbone, dataset, split, wanted.layers
+            viewed = wanted.view(backbone) if wanted.view else backbone
+            yield ExtractionJob(viewed, dataset, split, wanted.layers, bench.how)
 
 
 def describe_features(task: Task, context: Context | None = None) -> FeaturePlan:
     """Return the keys of the features that a group reads; none if that fails, as the evaluation reports the reason."""
-    from unseen.features.extraction import describe  # imports torch
-
     bench = (context or worker_context(task)).bench
     try:
-        found = [
-            describe(backbone, dataset, split, bench.store, layers=layers, how=bench.how)
-            for backbone, dataset, split, layers in extractions_of(task, bench)
-        ]
+        found = [job.describe(bench.store) for job in extractions_of(task, bench)]
     except DiskFullError:
         raise
     except UnseenError:
@@ -115,8 +111,6 @@ def describe_features(task: Task, context: Context | None = None) -> FeaturePlan
 
 def extract_batch(batch: PartBatch, context: Context | None = None) -> PartBatchResult:
     """Extract parts into the store if the worker shares it; otherwise return them."""
-    from unseen.features.extraction import extract_parts  # imports torch
-
     task = batch.task
     bench = (context or worker_context(task)).bench
     sent: list[tuple[dict[str, FeatureKey], PartLayers, dict[str, object]]] = []
@@ -132,9 +126,8 @@ def extract_batch(batch: PartBatch, context: Context | None = None) -> PartBatch
 
     error = ""
     try:
-        backbone, dataset, split, layers = list(extractions_of(task, bench))[batch.place]
-        how, starts = bench.how, batch.starts
-        extract_parts(backbone, dataset, split, layers=layers, how=how, starts=starts, part_size=size, give=store)
+        job = list(extractions_of(task, bench))[batch.place]
+        job.extract_parts(batch.starts, size, store)
     except DiskFullError:
         raise
     except Exception as caught:  # noqa: BLE001 - worker boundary: the run reports it

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from unseen.backbones.load import check_backbone
 from unseen.benchmarks.benchmark import Benchmark, group_cells
-from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import UnseenError
+from unseen.benchmarks.workbench import GIVEN, Workbench, given_models
+from unseen.core.errors import UnknownNameError, UnseenError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import parameters_of
 from unseen.core.records import Cell
@@ -99,8 +99,12 @@ def count_images(plan: Plan, bench: Workbench) -> tuple[int, int]:
 def _cells_by_benchmark(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[Cell]]]:
     """Yield the cells of each model, dataset and benchmark, with the revision of the weights and the data."""
     extraction = parameters_of(study.extraction)
+    given = {dataset: given_models(dataset) for dataset in study.datasets}
     for model in study.models:
-        for dataset in study.datasets:
+        found = [dataset for dataset, models in given.items() if model in models]
+        if model.startswith(GIVEN) and not found:
+            raise UnknownNameError("features of the datasets", model, [each for own in given.values() for each in own])
+        for dataset in found or study.datasets:
             for protocol in study.protocols:
                 if protocol.only and dataset not in protocol.only:
                     continue

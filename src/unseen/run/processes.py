@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from unseen.core.errors import UnseenError, WorkerLostError
 from unseen.core.extras import cores
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -93,6 +94,8 @@ def take_device(folder: Path | None = None, find: Callable[[], list[str]] = devi
     found = find()
     if len(found) < 2:
         return found[0] if found else None
+    from filelock import FileLock, Timeout  # imports asyncio
+
     folder = folder or Path(tempfile.gettempdir()) / f"unseen-devices-{os.getuid() if hasattr(os, 'getuid') else 0}"
     folder.mkdir(mode=0o700, exist_ok=True)
     for turn in range(16):
@@ -275,7 +278,8 @@ def end_with_parent() -> None:
 def _portable(error: BaseException) -> BaseException:
     """Return an exception that can be pickled: the exception itself, or an error with its message."""
     try:
-        return pickle.loads(pickle.dumps(error))  # type: ignore[no-any-return]  # noqa: S301 - our own
+        copy: BaseException = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+        return copy
     except Exception:  # noqa: BLE001 - the exception's own code runs here
         kind = UnseenError if isinstance(error, UnseenError) else RuntimeError
         return kind(str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}")

@@ -14,10 +14,9 @@ from unseen.backbones.load import expand_models, resolve_model
 from unseen.benchmarks.benchmark import Benchmark, make_benchmark
 from unseen.core.errors import StudyError, suggest
 from unseen.core.guard import guarded
-from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.options import make_options
 from unseen.core.records import MethodCard
-from unseen.core.registry import load_object
+from unseen.core.registry import OBJECT_SCHEME, load_object
 from unseen.data.load import expand_datasets, resolve_dataset
 from unseen.features import Extraction
 
@@ -74,7 +73,7 @@ class Study:
     @property
     def protocols(self) -> tuple[Benchmark, ...]:
         """The benchmarks as objects."""
-        return tuple(self.benchmarks)  # type: ignore[arg-type]
+        return tuple(each for each in self.benchmarks if isinstance(each, Benchmark))
 
     @classmethod
     def read(cls, path: Path | str) -> Study:
@@ -116,7 +115,7 @@ def study_cards() -> list[MethodCard]:
     return cards
 
 
-def _is_object(value: Any, key: str) -> bool:
+def _is_object(value: object, key: str) -> bool:
     """Return whether a value may be a model or a dataset, and is nothing that a TOML file contains."""
     if isinstance(value, str | Path | bytes | int | float | dict | None):
         return False
@@ -127,7 +126,7 @@ def _is_object(value: Any, key: str) -> bool:
     return not isinstance(value, list) and (hasattr(value, "__getitem__") or hasattr(value, "splits"))
 
 
-def _register(study: Study, value: Any, key: str) -> Any:
+def _register(study: Study, value: object, key: str) -> Any:
     if isinstance(value, Path):
         return str(value)
     registered = isinstance(value, str) and value.startswith(f"{OBJECT_SCHEME}:")

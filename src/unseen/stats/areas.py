@@ -18,21 +18,20 @@ Implements: average precision = sum over ranks of the precision at the rank time
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import FloatArray, Interval, groups_of, no_interval
+from unseen.stats.interval import Interval, groups_of, no_interval
 from unseen.stats.means import Mean, estimate_mean, share_interval
 from unseen.stats.resampling import jackknife_error
-
-BoolArray = npt.NDArray[np.bool_]
 
 #: With fewer images of the rarest label the interval does not keep its level (bench/coverage.py).
 FEWEST_POSITIVES = 5
 _GROUPS = 100  # of images that the jackknife leaves out, if there are more images
 
 
-def mean_average_precision_interval(truth: npt.ArrayLike, scores: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def mean_average_precision_interval(truth: ArrayLike, scores: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return the mean over labels of their average precision, with its confidence interval over test images."""
     labelled, values = np.asarray(truth, bool), np.asarray(scores, np.float64)
     if labelled.ndim != 2 or labelled.shape != values.shape or not labelled.size:
@@ -76,9 +75,7 @@ def average_precisions(truth: BoolArray, scores: FloatArray, w: FloatArray) -> F
     return found
 
 
-def area_components(
-    leads: npt.ArrayLike, right: npt.ArrayLike, labels: npt.ArrayLike, of_seen: npt.ArrayLike
-) -> FloatArray:
+def area_components(leads: ArrayLike, right: ArrayLike, labels: ArrayLike, of_seen: ArrayLike) -> FloatArray:
     """Return (n,) components of AUSUC: their mean over the classes of either kind is the area.
 
     Args:
@@ -102,10 +99,10 @@ def area_components(
 
 
 def seen_unseen_area_interval(
-    leads: npt.ArrayLike,
-    right: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    of_seen: npt.ArrayLike,
+    leads: ArrayLike,
+    right: ArrayLike,
+    labels: ArrayLike,
+    of_seen: ArrayLike,
     *,
     level: float = 0.95,
 ) -> Interval:

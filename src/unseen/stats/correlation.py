@@ -20,10 +20,11 @@ import math
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import FloatArray, Interval, check_level, no_interval, t_p, t_quantile
+from unseen.stats.interval import Interval, check_level, no_interval, t_p, t_quantile
 from unseen.stats.means import t_interval
 from unseen.stats.resampling import jackknife_error
 
@@ -37,7 +38,7 @@ _MOST_POINTS, _GROUPS = 500, 200
 _FREEDOM = 0.6
 
 
-def kendall_tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
+def kendall_tau(first: ArrayLike, second: ArrayLike) -> float:
     """Return Kendall's tau-b of two lists of values of the same methods; NaN where either list is constant."""
     left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if left.ndim != 1 or left.shape != right.shape or len(left) < 2:
@@ -48,9 +49,7 @@ def kendall_tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     return _kendall(left, right)[0]
 
 
-def correlation_interval(
-    x: npt.ArrayLike, y: npt.ArrayLike, *, kind: Kind = "pearson", level: float = 0.95
-) -> Interval:
+def correlation_interval(x: ArrayLike, y: ArrayLike, *, kind: Kind = "pearson", level: float = 0.95) -> Interval:
     """Return a correlation with its confidence interval over other points (images, checkpoints or tasks)."""
     xs, ys = _two(x, y, least=2)
     n = len(xs)
@@ -68,7 +67,7 @@ def correlation_interval(
     return Interval(value, low, high, level, n, "jackknife of Fisher's z", p=p)
 
 
-def slope_interval(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def slope_interval(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return the least-squares slope of y over x, with its interval and p-value over other points (concepts)."""
     xs, ys = _two(x, y)
     n, away = len(xs), xs - xs.mean()
@@ -83,7 +82,7 @@ def slope_interval(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -
     return t_interval(slope, error, n - 2, n=n, level=level, method="t with HC3 errors")
 
 
-def r_squared_interval(y: npt.ArrayLike, predictions: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def r_squared_interval(y: ArrayLike, predictions: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return R^2 of fixed predictions with its confidence interval over test images."""
     truth, found = _two(y, predictions)
     n = len(truth)
@@ -104,7 +103,7 @@ def r_squared_interval(y: npt.ArrayLike, predictions: npt.ArrayLike, *, level: f
     return Interval(value, low, high, level, n, "jackknife of log(1 - R^2)")
 
 
-def _two(x: npt.ArrayLike, y: npt.ArrayLike, least: int = 1) -> tuple[FloatArray, FloatArray]:
+def _two(x: ArrayLike, y: ArrayLike, least: int = 1) -> tuple[FloatArray, FloatArray]:
     first, second = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if first.ndim != 1 or first.shape != second.shape or len(first) < least:
         raise DataError(f"two lists of equal length are needed; found shapes {first.shape} and {second.shape}.")
@@ -127,7 +126,7 @@ def _spearman(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
     """Return rho, and rho without each of the points, or without each of 200 groups if there are many points."""
     from scipy.stats import rankdata
 
-    def rho(rows: npt.NDArray[np.bool_]) -> float:
+    def rho(rows: BoolArray) -> float:
         return _pearson(rankdata(x[rows]), rankdata(y[rows]))[0]
 
     n = len(x)

@@ -22,21 +22,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.stats.difference import holm, paired_differences, unpaired_difference
-from unseen.stats.interval import (
-    Difference,
-    FloatArray,
-    IntArray,
-    Interval,
-    check_level,
-    groups_of,
-    no_interval,
-    normal_quantile,
-    per_image,
-)
+from unseen.stats.interval import Difference, Interval, check_level, groups_of, no_interval, normal_quantile, per_image
 from unseen.stats.means import accuracy_interval, estimate_mean, mean_interval, per_class_interval
 
 _SAMPLES = 4000
@@ -62,10 +53,10 @@ class Candidate:
             training images. The given `interval` includes such a factor already.
     """
 
-    outcomes: npt.ArrayLike | None = None
+    outcomes: ArrayLike | None = None
     interval: Interval | None = None
     value: float = math.nan
-    labels: npt.ArrayLike | None = None
+    labels: ArrayLike | None = None
     units: str = ""
     complete: bool = True
     reason: str = ""
@@ -137,10 +128,10 @@ class _Entry:
 
 
 def decide(
-    correct: Mapping[str, npt.ArrayLike | Interval | Candidate],
+    correct: Mapping[str, ArrayLike | Interval | Candidate],
     *,
     level: float = 0.95,
-    labels: npt.ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     higher_is_better: bool = True,
     error_scale: float = 1.0,
     seed: int = 0,
@@ -194,7 +185,7 @@ def decide(
     )
 
 
-def _candidate(outcomes: npt.ArrayLike | Interval | Candidate, labels: npt.ArrayLike | None) -> Candidate:
+def _candidate(outcomes: ArrayLike | Interval | Candidate, labels: ArrayLike | None) -> Candidate:
     if isinstance(outcomes, Candidate):
         return outcomes if outcomes.labels is not None or labels is None else replace(outcomes, labels=labels)
     if isinstance(outcomes, Interval):

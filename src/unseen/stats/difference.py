@@ -23,28 +23,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import (
-    Difference,
-    FloatArray,
-    Interval,
-    check_level,
-    normal_quantile,
-    per_image,
-    t_p,
-    t_quantile,
-)
+from unseen.stats.interval import Difference, Interval, check_level, normal_quantile, per_image, t_p, t_quantile
 from unseen.stats.means import estimate_means, t_interval
 
 
 def paired_difference(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     level: float = 0.95,
-    labels: npt.ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     error_scale: float = 1.0,
 ) -> Difference:
     """Return the mean of `a` minus the mean of `b` on the same images, with its interval and p-value.
@@ -71,7 +63,7 @@ def paired_differences(
     *,
     shares: bool,
     level: float,
-    labels: npt.ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     error_scale: float = 1.0,
 ) -> list[Difference]:
     """Return the intervals of many means of paired differences (pairs, n).
@@ -131,7 +123,7 @@ def unpaired_difference(a: Interval, b: Interval, *, error_scale: float = 1.0) -
     return Difference(value, value - below, value + above, level, n, "unpaired, MOVER", p=p, adjusted_p=p)
 
 
-def welch_difference(a: npt.ArrayLike, b: npt.ArrayLike, *, level: float = 0.95) -> Difference:
+def welch_difference(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Difference:
     """Return the difference of the means of two independent samples of values without bounds, by Welch's t.
 
     Use it for claims over concepts or tasks, such as the accuracy of the concepts of one level minus another.

@@ -28,16 +28,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.stats.interval import (
-    FloatArray,
     Interval,
+    beta_cdf,
+    beta_density,
     check_level,
     groups_of,
     no_interval,
     per_image,
+    solve,
     t_p,
     t_quantile,
 )
@@ -66,7 +69,7 @@ class Mean:
     excess: float = 1.0
 
 
-def accuracy_interval(correct: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def accuracy_interval(correct: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return the accuracy with its confidence interval over test images.
 
     Args:
@@ -77,7 +80,7 @@ def accuracy_interval(correct: npt.ArrayLike, *, level: float = 0.95) -> Interva
     return _bounded_interval(per_image(correct, what="correct"), None, level)
 
 
-def per_class_interval(correct: npt.ArrayLike, labels: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def per_class_interval(correct: ArrayLike, labels: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return the mean of the per-class accuracies with its confidence interval over test images.
 
     Args:
@@ -89,7 +92,7 @@ def per_class_interval(correct: npt.ArrayLike, labels: npt.ArrayLike, *, level: 
     return _bounded_interval(per_image(correct, what="correct"), labels, level)
 
 
-def mean_interval(values: npt.ArrayLike, *, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Interval:
+def mean_interval(values: ArrayLike, *, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Interval:
     """Return the mean of independent values with its confidence interval.
 
     Args:
@@ -117,7 +120,7 @@ def t_interval(value: float, error: float, freedom: float, *, n: int, level: flo
     return Interval(value, value - half, value + half, level, n, method, p=t_p(value, error, freedom))
 
 
-def _bounded_interval(values: FloatArray, labels: npt.ArrayLike | None, level: float) -> Interval:
+def _bounded_interval(values: FloatArray, labels: ArrayLike | None, level: float) -> Interval:
     if values.min() < 0 or values.max() > 1:
         raise DataError(
             f"outcomes must lie between 0 (wrong) and 1 (right); found {values.min():g} to {values.max():g}. For "
@@ -126,7 +129,7 @@ def _bounded_interval(values: FloatArray, labels: npt.ArrayLike | None, level: f
     return share_interval(estimate_mean(values, labels), len(values), level)
 
 
-def estimate_mean(values: FloatArray, labels: npt.ArrayLike | None = None) -> Mean:
+def estimate_mean(values: FloatArray, labels: ArrayLike | None = None) -> Mean:
     """Return the mean over images, or over classes of their means, with its variance over images."""
     found, variances, size = estimate_means(values[None], labels)
     excess = 1.0
@@ -136,7 +139,7 @@ def estimate_mean(values: FloatArray, labels: npt.ArrayLike | None = None) -> Me
     return Mean(float(found[0]), float(variances[0]), size, excess)
 
 
-def estimate_means(values: FloatArray, labels: npt.ArrayLike | None = None) -> tuple[FloatArray, FloatArray, float]:
+def estimate_means(values: FloatArray, labels: ArrayLike | None = None) -> tuple[FloatArray, FloatArray, float]:
     """Return the means (r,) of rows of values (r, n), their variances (r,) and the size, as `Mean` defines it."""
     n = values.shape[1]
     if labels is None:
@@ -180,28 +183,16 @@ def mid_p_limits(right: float, size: float, level: float) -> tuple[float, float]
 
 def _mid_p_quantile(right: float, size: float, probability: float) -> float:
     """Return a quantile of the mid-P confidence distribution: half Beta(x, n - x + 1) and half Beta(x + 1, n - x)."""
-    from scipy.special import betainc, betaincinv
-
     halves = [(right, size - right + 1)] if right > 0 else []
     halves += [(right + 1, size - right)] if right < size else []
-    below = 0.0 if right > 0 else 0.5  # the other half is the point 0
-    ends = [float(betaincinv(a, b, probability)) for a, b in halves]
-    low, high = min(ends) if right > 0 else 0.0, max(ends) if right < size else 1.0
-    constants = [math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) for a, b in halves]
-    found = (low + high) / 2
-    for _ in range(100):  # Newton's method within a bracket
-        excess = below + sum(float(betainc(a, b, found)) for a, b in halves) / 2 - probability
-        low, high = (found, high) if excess < 0 else (low, found)
-        logs = math.log(max(found, 1e-300)), math.log1p(-min(found, 1 - 1e-16))
-        slope = sum(
-            math.exp(c + (a - 1) * logs[0] + (b - 1) * logs[1]) for c, (a, b) in zip(constants, halves, strict=True)
-        )
-        step = excess / (slope / 2) if slope > 0 else math.inf
-        nearer = found - step if low < found - step < high else (low + high) / 2
-        if abs(nearer - found) < 1e-13:
-            return nearer
-        found = nearer
-    return found
+    wanted = 2 * probability - (0.0 if right > 0 else 1.0)  # the other half is the point 0
+    if wanted <= 0:
+        return 0.0
+
+    def excess(x: float) -> tuple[float, float]:
+        return sum(beta_cdf(a, b, x) for a, b in halves) - wanted, sum(beta_density(a, b, x) for a, b in halves)
+
+    return solve(excess, min(max(right / size, 1e-3), 1 - 1e-3))
 
 
 def combine_intervals(
@@ -244,7 +235,7 @@ def harmonic_mean_interval(first: Interval, second: Interval) -> Interval:
     return combine_intervals(lambda pair: 2 * math.prod(pair) / sum(pair) if sum(pair) > 0 else 0.0, [first, second])
 
 
-def median_outcomes(correct: npt.ArrayLike) -> FloatArray:
+def median_outcomes(correct: ArrayLike) -> FloatArray:
     """Return the per-image outcomes (n,) of the seed with the median accuracy, out of (seeds, n).
 
     Their mean is the median over seeds. For an even number of seeds it is the mean of the two in the middle.

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import FloatArray, Interval, no_interval
+from unseen.stats.interval import Interval, no_interval
 from unseen.stats.means import Mean, share_interval
 
 Statistic = Callable[[FloatArray], FloatArray]
@@ -22,7 +23,7 @@ _AT_ONCE = 200  # resamples in memory
 
 
 def bootstrap(
-    statistic: Statistic, n: int, *, counts: npt.ArrayLike | None = None, resamples: int = 2000, seed: int = 0
+    statistic: Statistic, n: int, *, counts: ArrayLike | None = None, resamples: int = 2000, seed: int = 0
 ) -> FloatArray:
     """Return (resamples,) values of a statistic on resampled images.
 

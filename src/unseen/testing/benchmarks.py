@@ -31,8 +31,8 @@ def check_benchmark(
     model: str,
     dataset: str,
     home: Path,
-    options: Mapping[str, Any] | None = None,
-    changes: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
+    changes: Mapping[str, object] | None = None,
     evaluate: bool = True,
 ) -> None:
     """Check a benchmark that is registered.
@@ -123,7 +123,7 @@ def _check_plan(benchmark: Benchmark, model: str, dataset: str) -> None:
 
 
 def _check_options(
-    benchmark: Benchmark, model: str, dataset: str, options: dict[str, Any], changes: dict[str, Any]
+    benchmark: Benchmark, model: str, dataset: str, options: dict[str, object], changes: dict[str, object]
 ) -> None:
     """Check that every option changes the ids, or is declared neutral or idle and does not."""
     hints = get_type_hints(type(benchmark), include_extras=True)
@@ -172,7 +172,7 @@ def another(hint: Any, value: Any) -> Any:
     return None
 
 
-def _element(hint: Any) -> Any:
+def _element(hint: object) -> object:
     """Return the type of the elements of a tuple of any length."""
     return get_args(hint)[0] if get_origin(hint) is tuple else hint
 

@@ -16,7 +16,7 @@ def claim(holds: bool, otherwise: str) -> None:
         raise AssertionError(otherwise)
 
 
-def refuses(what: str, call: Callable[[], Any]) -> str:
+def refuses(what: str, call: Callable[[], object]) -> str:
     """Return the message of the `UnseenError` that `call` raises; any other outcome breaks the contract."""
     try:
         call()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -31,9 +32,9 @@ def check_dataset_source(source: DatasetSource | type[DatasetSource], *, scheme:
         check_dataset(first)
         claim(first.revision == again.revision, f"{text}: two loads have other contents")
         wrong = Name(name.scheme, name.rest, {**name.options, "no-such-option": "1"})
-        refuses(f"{wrong}", lambda wrong=wrong: _load(made, wrong))  # type: ignore[misc]
+        refuses(f"{wrong}", partial(_load, made, wrong))
         unknown = Name(name.scheme, f"{name.rest}-no-such-data", name.options)
-        refuses(f"{unknown}", lambda unknown=unknown: _load(made, unknown))  # type: ignore[misc]
+        refuses(f"{unknown}", partial(_load, made, unknown))
 
 
 def _load(source: DatasetSource, name: Name) -> Dataset:

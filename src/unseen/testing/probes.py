@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone, is_classifier
 
+from unseen.core.arrays import Float32Array
 from unseen.testing.claims import claim, refuses
 
 
@@ -43,7 +44,7 @@ def check_probe(probe: Any) -> None:
     refuses(f"{what}: features of another width", lambda: fitted.predict(test[:, :-1]))
 
 
-def _clusters(count: int, seed: int = 0) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.str_]]:
+def _clusters(count: int, seed: int = 0) -> tuple[Float32Array, npt.NDArray[np.str_]]:
     """Return three classes around fixed directions, with names."""
     generator = np.random.default_rng(seed)
     index = np.arange(count) % 3

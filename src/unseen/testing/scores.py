@@ -7,12 +7,10 @@ import pickle
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray, IntArray
 from unseen.metrics import softmax
 from unseen.ranking.cards import ScoreCard, combine_terms, score_flops, score_terms
 from unseen.testing.claims import claim, refuses
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 def check_score(card: ScoreCard) -> None:

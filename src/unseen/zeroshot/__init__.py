@@ -9,6 +9,8 @@ from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
     from unseen.zeroshot.ale import ALE as ALE
+    from unseen.zeroshot.ale import DEVISE as DEVISE
+    from unseen.zeroshot.ale import SJE as SJE
     from unseen.zeroshot.ale_tran import ALETran as ALETran
     from unseen.zeroshot.cada_vae import CADAVAE as CADAVAE
     from unseen.zeroshot.catalogue import METHODS as METHODS
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from unseen.zeroshot.conse import CONSE as CONSE
     from unseen.zeroshot.dap import DAP as DAP
     from unseen.zeroshot.dap import IAP as IAP
-    from unseen.zeroshot.devise import DEVISE as DEVISE
     from unseen.zeroshot.dsrl import DSRL as DSRL
     from unseen.zeroshot.eszsl import ESZSL as ESZSL
     from unseen.zeroshot.f_clswgan import FCLSWGAN as FCLSWGAN
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from unseen.zeroshot.protocol import tune as tune
     from unseen.zeroshot.sae import SAE as SAE
     from unseen.zeroshot.sae import SAEReverse as SAEReverse
-    from unseen.zeroshot.sje import SJE as SJE
     from unseen.zeroshot.sse import SSE as SSE
     from unseen.zeroshot.sync import SYNC as SYNC
 else:

@@ -29,8 +29,8 @@ _BUILT_IN = {
         "SSE": "sse:SSE",
         "LATEM": "latem:LATEM",
         "ALE": "ale:ALE",
-        "DEVISE": "devise:DEVISE",
-        "SJE": "sje:SJE",
+        "DEVISE": "ale:DEVISE",
+        "SJE": "ale:SJE",
         "ESZSL": "eszsl:ESZSL",
         "SYNC": "sync:SYNC",
         "SAE": "sae:SAE",
@@ -105,7 +105,7 @@ def _card(name: str) -> MethodCard:
     return MethodCard(**{**known, "name": known["name"] or first, "group": known["group"] or "zero-shot, plug-in"})
 
 
-def grid_of(method: type[ZeroShotMethod], size: str = "full") -> list[dict[str, Any]]:
+def grid_of(method: type[ZeroShotMethod], size: str = "full") -> list[dict[str, object]]:
     """Return every setting that is tried for a method: the product of its lists; `{}` for a method without a grid."""
     if size not in GRIDS:
         raise UnknownNameError("size of grid", size, GRIDS)

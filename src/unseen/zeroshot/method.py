@@ -230,7 +230,7 @@ def nearest(points: FloatArray, table: FloatArray, k: int, *, skip_self: bool) -
     return distances, index
 
 
-def group_by(grid: Sequence[Params], names: Collection[str]) -> dict[tuple[tuple[str, Any], ...], list[Params]]:
+def group_by(grid: Sequence[Params], names: Collection[str]) -> dict[tuple[tuple[str, object], ...], list[Params]]:
     """Group settings that differ in the parameters `names` alone, keyed by the shared parameters."""
     groups: dict[tuple[tuple[str, Any], ...], list[Params]] = {}
     for params in grid:

@@ -237,7 +237,7 @@ def draw_folds(seen: IntArray, keys: Sequence[str], seed: int, *, share: float =
 
 
 def audit_unseen(names: Sequence[str], wnids: Sequence[str | None], unseen: IntArray) -> Audit:
-    """Return the audit of the test classes that a model trained on ImageNet-1K has seen."""
+    """Return the audit of the test classes that a model trained on ImageNet-1K has seen; numbers match no class."""
     own = [wnids[i] for i in unseen] if wnids else ()
     return audit_classes(
         [names[i] for i in unseen], imagenet_1k(), wnids=own, seen_name="ImageNet-1K", noun="test classes"
@@ -268,7 +268,7 @@ def _sampled_unseen(
 ) -> IntArray:
     wanted = round(share * len(names))
     order = draw_order(keys, seed)
-    if kind == "PS":
+    if kind == "PS" and not all(name.isdecimal() for name in names):  # numbers are no names to audit
         audit = audit_unseen(names, wnids, np.arange(len(names)))
         clear = {i for i, row in enumerate(audit.rows) if row.relation is Relation.UNSEEN and not row.flagged}
         order = np.asarray([i for i in order if int(i) in clear], np.int64)

@@ -57,6 +57,7 @@ class SAE(ZeroShotMethod):
     version = 1
     grid = _GRID
     quick_grid: ClassVar[Grid] = _GRID
+    scoring_params: ClassVar[tuple[str, ...]] = ("lam", "scaled_rows")
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.system_ = _Sylvester(X, y, S)

@@ -26,7 +26,7 @@ from unseen.benchmarks.cog.figures import VIEW_FIGURES, Request, View, draw
 from unseen.benchmarks.cog.section import cog_section
 from unseen.cli import main
 from unseen.cli.cog.run import show_levels
-from unseen.cli.papers import known_cards
+from unseen.cli.papers import model_cards_of
 from unseen.concepts.levels import Level, Levels, RankedConcept
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.records import Cell, Result
@@ -107,7 +107,7 @@ def words_of(chart: Any) -> str:
 
 
 def test_models_and_categories_are_chosen(many: list[Result]) -> None:
-    cards = known_cards(set(MODELS))
+    cards = model_cards_of(many)
     assert len(cards) == 31
     request = Request(many, cards)
     all_of_them, sentences = draw("levels", request)
@@ -292,7 +292,7 @@ def test_controls_in_words() -> None:
 
 
 def test_the_section_of_many_models(many: list[Result]) -> None:
-    section = cog_section(Material(many, known_cards(set(MODELS)), picture=lambda d, name: f"data:{name}"), "cog")
+    section = cog_section(Material(many, model_cards_of(many), picture=lambda d, name: f"data:{name}"), "cog")
     assert section is not None
     assert len(section.answer) == 1 and section.answer[0][1].startswith(
         "With all images accuracy falls significantly, by "
@@ -336,7 +336,7 @@ def test_random_weights_far_below_are_not_charted() -> None:
 
 def test_files_of_grids(many: list[Result], tmp_path: Path) -> None:
     small = [r for r in many if r.cell.model in MODELS[:8]]
-    for name, request in (("relative", Request(small, known_cards(set(MODELS)))), ("few-shot", Request(small))):
+    for name, request in (("relative", Request(small, model_cards_of(small))), ("few-shot", Request(small))):
         assert save_chart(draw(name, request)[0], tmp_path / f"{name}.svg").stat().st_size > 10_000
 
 

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from tools.balduzzi import readings
 
 from unseen.benchmarks.vtab.analysis import published_settings, sweep_gains
 from unseen.benchmarks.vtab.published_tables import (
     aggregation_taus,
-    balduzzi_readings,
     published_aggregations,
     score_table,
 )
@@ -47,7 +47,7 @@ def test_table_4_is_as_computed() -> None:
 
 
 def test_readings_are_as_computed() -> None:
-    few, full = (balduzzi_readings(score_table("lightweight", size).scores) for size in ("1000", "full"))  # type: ignore[arg-type]
+    few, full = (readings(score_table("lightweight", size).scores) for size in ("1000", "full"))  # type: ignore[arg-type]
     written = {cells[0]: cells[1:] for cells in rows("game")}
     assert set(written) == set(few)
     for name, cells in written.items():

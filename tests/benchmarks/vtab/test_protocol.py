@@ -19,7 +19,7 @@ from unseen.benchmarks.vtab.published_tables import task_info
 from unseen.benchmarks.vtab.search import RUNGS, SealedTest, Selection, sample_settings, select
 from unseen.core.errors import DataError, OutOfMemoryError, UnknownNameError, UsageError
 from unseen.core.records import Cell
-from unseen.core.search_record import search_record
+from unseen.core.run_record import search_record
 from unseen.data import Dataset, Split, load_dataset
 from unseen.finetuning.train import FinetuneOptions
 from unseen.results.grid import unpack_correct

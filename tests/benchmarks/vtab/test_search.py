@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from unseen.benchmarks import Workbench
-from unseen.engines import make_engine
+from unseen.engines import Engine, make_engine
 from unseen.features import Extraction
 from unseen.study import Study, plan_study, run_study
 
@@ -53,9 +53,8 @@ def make_one_fail(study: Study, home: Path) -> Path:
     return place.parent
 
 
-def outcome(study: Study, home: Path, engine: str, workers: int) -> list[dict[str, Any]]:
-    with make_engine(engine, workers=workers) as made:
-        results = run_study(study, home, made, report=False).results
+def outcome(study: Study, home: Path, engine: Engine) -> list[dict[str, Any]]:
+    results = run_study(study, home, engine, report=False).results
     assert all(result.ok for result in results)
     return [
         {
@@ -68,10 +67,12 @@ def outcome(study: Study, home: Path, engine: str, workers: int) -> list[dict[st
 
 
 @pytest.mark.slow
-def test_a_hundred_trials_are_the_same_in_one_process_over_workers_killed_and_over_dask(tmp_path: Path) -> None:
+def test_a_hundred_trials_are_the_same_in_one_process_over_workers_killed_and_over_dask(
+    tmp_path: Path, shared_engine: Callable[[str, int], Engine]
+) -> None:
     study = search(100)
     make_one_fail(study, tmp_path / "alone")
-    alone = outcome(study, tmp_path / "alone", "local", 1)
+    alone = outcome(study, tmp_path / "alone", shared_engine("local", 1))
     states = [trial["state"] for trial in alone[0]["sweep"]]
     assert len(states) == 100
     assert [k for k, state in enumerate(states) if state != "complete"] == [FAILING]
@@ -85,19 +86,19 @@ def test_a_hundred_trials_are_the_same_in_one_process_over_workers_killed_and_ov
     assert process.wait() == -signal.SIGKILL
     done = {path: path.stat().st_mtime_ns for path in folder.glob("trial-*.json")}
     assert 20 <= len(done) < 100
-    assert outcome(study, tmp_path / "workers", "local", 2) == alone
+    assert outcome(study, tmp_path / "workers", shared_engine("local", 2)) == alone
     again = {path: path.stat().st_mtime_ns for path in done if path.exists()}
     assert len(again) >= len(done) - 1, "the failed one is forgotten once all is stored"
     assert all(done[path] == when for path, when in again.items()), "what was done is not done again"
 
     make_one_fail(study, tmp_path / "dask")
-    assert outcome(study, tmp_path / "dask", "dask", 2) == alone
+    assert outcome(study, tmp_path / "dask", shared_engine("dask", 2)) == alone
 
 
 @pytest.mark.slow
-def test_a_pruned_search_is_the_same_over_workers(tmp_path: Path) -> None:
+def test_a_pruned_search_is_the_same_over_workers(tmp_path: Path, shared_engine: Callable[[str, int], Engine]) -> None:
     study = search(8, prune=True, longest=3, seeds=(0,))
-    found = [outcome(study, tmp_path / str(workers), "local", workers) for workers in (1, 2)]
+    found = [outcome(study, tmp_path / str(workers), shared_engine("local", workers)) for workers in (1, 2)]
     assert found[0] == found[1]
     states = [trial["state"] for trial in found[0][0]["sweep"]]
     assert (states.count("complete"), states.count("pruned")) == (2, 6)

@@ -16,7 +16,8 @@ from unseen.benchmarks.zsl.published import KNOWN_SPLITS, table
 from unseen.core.errors import DataError, UsageError
 from unseen.data import load_dataset
 from unseen.data.matlab import read_matlab
-from unseen.data.sources.xlsa17 import NAMES, ZeroShotDataset
+from unseen.data.sources.features import FeatureDataset
+from unseen.data.sources.xlsa17 import NAMES
 from unseen.data.sources.xlsa17.splits import read_attribute_splits, read_classes, read_folds, standard_split
 
 CLASSES = [f"{i:03d}.bird" for i in range(8)]
@@ -86,9 +87,9 @@ def write(tmp_path: Path) -> Write:
     return make
 
 
-def load(root: Path, **options: Any) -> ZeroShotDataset:
+def load(root: Path, **options: Any) -> FeatureDataset:
     loaded = load_dataset("xlsa17:CUB", root=str(root), **options)
-    assert isinstance(loaded, ZeroShotDataset)
+    assert isinstance(loaded, FeatureDataset)
     return loaded
 
 
@@ -130,9 +131,9 @@ def test_the_real_splits_load_as_datasets(golden_data: Path, tmp_path: Path, nam
     features = np.random.default_rng(0).random((3, splits.images)).astype(np.float32)
     savemat(folder / "res101.mat", {"features": features, "labels": labels[:, None] + 1})
     loaded = load_dataset(f"xlsa17:{name}", root=str(tmp_path))
-    assert isinstance(loaded, ZeroShotDataset)
+    assert isinstance(loaded, FeatureDataset)
     assert {split: len(part) for split, part in loaded.splits.items()} == {k: len(v) for k, v in splits.locs.items()}
-    given = loaded.given_features["res101"]("test_unseen")
+    given = loaded.given_features["res101"]()[loaded.split("test_unseen").feature_rows]
     np.testing.assert_array_equal(given, features.T[splits.locs["test_unseen"]])
 
 
@@ -148,7 +149,8 @@ def test_both_formats_say_the_same(write: Write, modern: bool) -> None:
     np.testing.assert_allclose(data.attributes, content()["att_splits"]["att"].T)
     features = content()["res101"]["features"].T
     np.testing.assert_array_equal(
-        data.given_features["res101"]("trainval"), features[[i for i in range(36) if i % 6 < 4]]
+        data.given_features["res101"]()[data.split("trainval").feature_rows],
+        features[[i for i in range(36) if i % 6 < 4]],
     )
     assert data.split("test_unseen").labels.tolist() == [6] * 6 + [7] * 6
     assert [fold.val.tolist() for fold in data.folds] == [[0, 1], [2, 3], [4, 5]]
@@ -229,7 +231,7 @@ RUBBISH = [
 def test_rubbish_in(write: Write, changes: dict[str, Any], said: str, modern: bool) -> None:
     root = write(modern=modern, **changes)
     with pytest.raises(DataError, match=said):
-        load(root).given_features["res101"]("trainval")
+        load(root).given_features["res101"]()
 
 
 @pytest.mark.parametrize("modern", [False, True], ids=["v5", "v7.3"])

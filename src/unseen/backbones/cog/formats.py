@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from unseen.backbones.checkpoints import load_plain, state_dicts
 from unseen.backbones.model_files import pickled_names
 from unseen.backbones.sources.cog import CogModel
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import CheckpointError, DataError
 from unseen.core.guard import guarded, read_member, reader
 from unseen.core.pickles import StandIn, load_plain_pickle
@@ -148,7 +148,7 @@ _STATE_FIELDS = ("online_params", "target_params", "online_state", "target_state
 _NETWORK = re.compile(r"^.*?(?=initial_|block_group_|classifier|projector|predictor)")
 
 
-def _create_array(make: Any, arguments: Any, state: Any, *_: Any) -> Any:
+def _create_array(make: Any, arguments: Any, state: Any, *_: Any) -> object:
     """Rebuild an array as dill writes it: the call and the state of NumPy's own pickle.
 
     `make` can only be one of the restricted reader's own constructors, or an inert stand-in.
@@ -176,7 +176,7 @@ def read_haiku_file(path: Path) -> Tensors:
     return {name: torch.from_numpy(value) for part in parts for name, value in _arrays(part)}
 
 
-def _arrays(modules: Mapping[Any, Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def _arrays(modules: Mapping[object, object]) -> Iterator[tuple[str, AnyArray]]:
     for path, leaves in modules.items():
         short = _NETWORK.sub("", str(path)).replace("/~/", "/")
         # Haiku numbers a second module of the same name; the stem of some published files has been made twice.
@@ -187,7 +187,7 @@ def _arrays(modules: Mapping[Any, Any]) -> Iterator[tuple[str, npt.NDArray[Any]]
                 yield f"{short}.{leaf}", np.array(array)
 
 
-def _mapping(value: Any, names: tuple[str, ...] = ()) -> Mapping[Any, Any]:
+def _mapping(value: object, names: tuple[str, ...] = ()) -> Mapping[object, object]:
     """Return a mapping; Haiku's classes are pickled as a call with one dictionary, named tuples with their fields."""
     if isinstance(value, StandIn):
         inside = [each for each in (*value.arguments, value.state, value.entries) if isinstance(each, Mapping) and each]
@@ -253,7 +253,7 @@ def _shape(message: Any) -> tuple[int, ...]:
     return tuple(side.get(1, 0) for side in sides)
 
 
-def _read_variable(shard: Path, name: str, entry: Mapping[int, Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def _read_variable(shard: Path, name: str, entry: Mapping[int, Any], shape: tuple[int, ...]) -> AnyArray:
     kind, offset, size = (entry.get(number, 0) for number in (1, 4, 5))
     if kind not in _TYPES or 7 in entry:
         problem = "is partitioned" if 7 in entry else f"has type {kind}"

@@ -9,6 +9,9 @@ of the repository; nothing else does. Preprocessing is that of the model's own i
 from __future__ import annotations
 
 import contextlib
+import json
+import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +19,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unseen.backbones.backbone import Backbone, CallableTransform, Forward, TextTower
 from unseen.backbones.load import BackboneSource, ModelName
-from unseen.backbones.model_files import files_digest
-from unseen.core.errors import BackboneError, UnknownNameError, first_line
+from unseen.backbones.model_files import files_digest, safetensors_header
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, UnseenError, first_line
 from unseen.core.extras import cached_file, check_available, ensure_torchvision, import_extra
+from unseen.core.guard import guarded
+from unseen.core.isolate import Trial, try_isolated
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from torch import Tensor, nn
+
+    from unseen.core.arrays import Float32Array
 
 #: Outputs that can be the features, and their descriptions for the run record.
 _LAYERS = {
@@ -36,6 +41,12 @@ _LAYERS = {
 }
 _FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 _OPTIONS = ("output", "trust_remote_code")
+_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_LARGEST_CONFIG, _LARGEST_SIDE = 16 << 20, 4096
+#: Attention that transformers itself has; any other is code that it fetches from the hub.
+_OWN_KERNELS = (None, "", "eager", "sdpa", "flex_attention")
+#: Parameters that a network may have beside those in the weights, such as a pooler, and bytes to build it.
+_MORE_PARAMETERS, _ROOM = 32_000_000, 1 << 30
 
 
 class TransformersSource(BackboneSource):
@@ -92,11 +103,15 @@ def load_transformers(place: str, name: ModelName, revision: str | None = None) 
     """Load a model from a folder or the hub, with its image processor."""
     transformers = _transformers()
     trust = name.flag("trust_remote_code")
-    with _quiet(transformers):
+    with _quiet():
         try:
+            if not trust:
+                _check_folder(_fetch(place, revision), name)
             more = {"revision": revision, "trust_remote_code": trust}
             model, info = transformers.AutoModel.from_pretrained(place, output_loading_info=True, **more)
             processor = transformers.AutoImageProcessor.from_pretrained(place, **more)
+        except UnseenError:
+            raise
         except Exception as error:  # a dozen kinds, by library and network
             first = first_line(error).rstrip(".")
             raise BackboneError(f"{name} could not be loaded: {first}.") from error
@@ -104,10 +119,75 @@ def load_transformers(place: str, name: ModelName, revision: str | None = None) 
         if hasattr(model, "get_text_features"):
             with contextlib.suppress(OSError, ValueError, ImportError, KeyError):  # image features need no tokenizer
                 tokenizer = transformers.AutoTokenizer.from_pretrained(place, **more)
-    built = transformers_backbone(model, name, processor=processor, tokenizer=tokenizer)
+    with guarded(name, "a model of images", error=BackboneError):
+        built = transformers_backbone(model, name, processor=processor, tokenizer=tokenizer)
     folder = Path(place)
     code = files_digest(folder, ".py") if trust and any(folder.glob("*.py")) else ""
     return replace(built, loaded=_loaded(built, place, info), code=code)
+
+
+def _fetch(place: str, revision: str | None) -> Path:
+    """Return the folder with the configuration and the weights, which are downloaded from the hub if necessary."""
+    fetch = _transformers().utils.hub.cached_file
+    folder = Path(str(fetch(place, _CONFIG, revision=revision))).parent
+    if not any(folder.glob("*.safetensors")):
+        fetch(place, _WEIGHTS, revision=revision, _raise_exceptions_for_missing_entries=False)
+    return folder
+
+
+def _check_folder(folder: Path, name: ModelName) -> None:
+    """Raise if a configuration names code of the hub, or a network that is larger than its weights."""
+    with guarded(f"the configuration of {name}", "JSON", error=BackboneError):
+        if (folder / _CONFIG).stat().st_size > _LARGEST_CONFIG:
+            raise BackboneError(f"the configuration of {name} is larger than {_LARGEST_CONFIG:,} bytes.")
+        config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+        if code := _named_code(config):
+            raise BackboneError(
+                f"{name}: its configuration names code of the hub ({code}), which was not fetched. Remove that entry, "
+                "or let the code run: trust_remote_code=true."
+            )
+    weights = [path for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".bin")]
+    if not weights:
+        return  # transformers states what is missing
+    size = sum(path.stat().st_size for path in weights)
+    trial = Trial(f"{__name__}:check_network", (str(folder),), str(name), "a model", ("transformers",), size, _ROOM)
+    local = Path(name.rest).expanduser().is_dir()
+    content = files_digest(folder, ".safetensors", ".bin", ".json") if local else folder.name
+    try_isolated(trial, content, error=BackboneError)
+
+
+def _named_code(config: object, key: str = "") -> str:
+    """Return the kernel of the hub that a configuration names, or ""."""
+    chosen = key.endswith(("implementation", "implementation_internal"))
+    if isinstance(config, dict | list):
+        inner = config.items() if isinstance(config, dict) else ((key, value) for value in config)
+        return next(filter(None, (_named_code(value, key if chosen else str(each)) for each, value in inner)), "")
+    kernel = chosen and config not in _OWN_KERNELS
+    return f"{key}: {config}" if kernel or (key.startswith("use_kernel") and config) else ""
+
+
+def check_network(folder: str) -> None:
+    """Build the network of a configuration without memory for its weights, and compare its size with the weights.
+
+    Raises:
+        CheckpointError: the network has far more parameters than the weights.
+    """
+    import torch
+
+    transformers = _transformers()
+    config = transformers.AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        model = transformers.AutoModel.from_config(config)
+    wanted = sum(parameter.numel() for parameter in [*model.parameters(), *model.buffers()])
+    held = 0
+    for path in Path(folder).iterdir():
+        if path.suffix == ".safetensors":
+            with guarded(path.name, "a safetensors file", error=CheckpointError):
+                held += sum(math.prod(entry["shape"]) for entry in safetensors_header(path).values())
+        elif path.suffix == ".bin":
+            held += path.stat().st_size // 2
+    if wanted > 2 * held + _MORE_PARAMETERS:
+        raise CheckpointError(f"its configuration describes {wanted:,} parameters, and its weights hold {held:,}.")
 
 
 def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel:
@@ -127,7 +207,7 @@ def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel
 
 
 def transformers_backbone(
-    model: nn.Module, name: ModelName, *, processor: Any = None, tokenizer: Any = None
+    model: nn.Module, name: ModelName, *, processor: object = None, tokenizer: object = None
 ) -> Backbone:
     """Wrap a model of transformers; without a processor it gets ImageNet's usual preprocessing."""
     model = model.eval()
@@ -187,12 +267,12 @@ def _forward(output: str, prefix: int) -> Forward:
 def _text_tower(model: Any, tokenizer: Any) -> TextTower:
     import torch
 
-    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(texts: Sequence[str]) -> Float32Array:
         longest = getattr(getattr(model.config, "text_config", None), "max_position_embeddings", None)
         tokens = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
         with torch.inference_mode():
             found = model.get_text_features(**tokens)
-        embedded: npt.NDArray[np.float32] = getattr(found, "pooler_output", found).float().numpy()
+        embedded: Float32Array = getattr(found, "pooler_output", found).float().numpy()
         return embedded
 
     return embed
@@ -202,6 +282,9 @@ def _preprocessing(processor: Any, config: Any) -> tuple[Preprocessing, Callable
     """Return the processor as a record if that gives the same on a test image; otherwise the processor itself."""
     side = getattr(config, "image_size", None) or getattr(getattr(config, "vision_config", None), "image_size", None)
     side = int(side[0] if isinstance(side, list | tuple) else side or 224)
+    sizes = [] if processor is None else [processor.to_dict().get(key) or {} for key in ("size", "crop_size")]
+    if not 0 < side <= _LARGEST_SIDE or any(int(edge) > _LARGEST_SIDE for each in sizes for edge in each.values()):
+        raise BackboneError(f"it takes images of more than {_LARGEST_SIDE:,} pixels a side.")
     if processor is None:
         return Preprocessing(size=side, resize=round(side * 256 / 224)), None
     record = _record(processor)
@@ -225,13 +308,15 @@ def _record(processor: Any) -> Preprocessing | None:
         return None
     if cropped and crop.get("width") != cropped:
         return None
-    return Preprocessing(
-        size=final,
-        resize=resize,
-        mode="squash" if squash else "shortest",
-        interpolation=_FILTERS.get(int(given.get("resample", 2)), "bilinear"),  # type: ignore[arg-type]
-        mean=tuple(given["image_mean"]),
-        std=tuple(given["image_std"]),
+    return Preprocessing.from_dict(
+        {
+            "size": final,
+            "resize": resize,
+            "mode": "squash" if squash else "shortest",
+            "interpolation": _FILTERS.get(int(given.get("resample", 2)), "bilinear"),
+            "mean": list(given["image_mean"]),
+            "std": list(given["image_std"]),
+        }
     )
 
 
@@ -256,9 +341,9 @@ def agrees(own: CallableTransform, record: Preprocessing) -> bool:
 
 
 @contextlib.contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Silence the progress bars and advice of transformers."""
-    logs = transformers.utils.logging
+    logs = _transformers().utils.logging
     level, bars = logs.get_verbosity(), getattr(logs, "is_progress_bar_enabled", lambda: True)()
     logs.set_verbosity_error()
     logs.disable_progress_bar()
@@ -271,5 +356,7 @@ def _quiet(transformers: Any) -> Iterator[None]:
 
 
 def _transformers() -> Any:
+    # Some networks fetch compiled code from the hub as soon as they are imported; no name asks for that.
+    os.environ.setdefault("USE_HUB_KERNELS", "0")
     ensure_torchvision()
     return import_extra("transformers", "hf")

@@ -7,7 +7,6 @@ ImageNet's is used unless `mean=` and `std=` (one number, or three separated by 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from unseen.backbones.backbone import Backbone
@@ -37,9 +36,10 @@ class OnnxSource(BackboneSource):
 
         self.check(name)
         path = _existing(name)
-        graph = Graph(path, name.options.get("output"))
-        side = graph.side or int(name.options.get("size", _SIDE))
-        usual = replace(Preprocessing(size=side, resize=side), **_normalisation(name))  # type: ignore[arg-type]
+        chosen = name.adjust(Preprocessing(size=_SIDE, resize=_SIDE)).size
+        graph = Graph(path, name.options.get("output"), chosen)
+        side = graph.side or chosen
+        usual = Preprocessing.from_dict({"size": side, "resize": side, **_normalisation(name)})
         card = ModelCard(id=str(name), name=path.name, group="onnx", architecture="onnx", source=str(path))
         note = f"features: output {graph.output!r}; mean {usual.mean} and deviation {usual.std} are taken for its own"
         loaded = LoadedModel(file=path.name, architecture="onnx", layer=graph.layer)

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unseen.backbones.backbone import Backbone, CallableTransform, TextTower, read_transform
+from unseen.backbones.backbone import Backbone, CallableTransform, ImageTransform, TextTower, read_transform
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.model_files import files_digest
 from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, first_line
@@ -24,9 +24,9 @@ from unseen.core.run_record import LoadedModel
 from unseen.core.source import IF_EXISTS
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from torch import Tensor, nn
+
+    from unseen.core.arrays import Float32Array
 
 _CONFIG = "open_clip_config.json"
 
@@ -73,7 +73,9 @@ class OpenClipSource(BackboneSource):
         return f"open_clip {version('open_clip_torch')} {model_name} {tag}"
 
 
-def open_clip_backbone(model: nn.Module, name: ModelName, *, transform: Any = None, tokenizer: Any = None) -> Backbone:
+def open_clip_backbone(
+    model: nn.Module, name: ModelName, *, transform: ImageTransform | None = None, tokenizer: Any = None
+) -> Backbone:
     """Wrap a model of open_clip."""
     model = model.eval()
     if transform is None:
@@ -101,15 +103,15 @@ def _image_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | 
 def _text_tower(model: Any, tokenizer: Any) -> TextTower:
     import torch
 
-    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(texts: Sequence[str]) -> Float32Array:
         with torch.inference_mode():
-            found: npt.NDArray[np.float32] = model.encode_text(tokenizer(list(texts))).float().numpy()
+            found: Float32Array = model.encode_text(tokenizer(list(texts))).float().numpy()
         return found
 
     return embed
 
 
-def _preprocess_config(model: Any) -> Any:
+def _preprocess_config(model: Any) -> object:
     from open_clip.transform import PreprocessCfg
 
     given = getattr(model.visual, "preprocess_cfg", None) or {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unseen.backbones.backbone import FEATURES, Backbone
-from unseen.backbones.forwards import timm_forward
+from unseen.backbones.forwards import set_image_size, timm_forward
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UsageError, first_line
 from unseen.core.extras import cached_file, check_available, ensure_torchvision
@@ -143,7 +143,7 @@ def _settle_size(model: nn.Module, name: ModelName, size: int) -> tuple[str, ...
     if size == timm_preprocessing(model).size:
         return ()
     try:
-        model.set_input_size(img_size=(size, size))  # type: ignore[operator]
+        set_image_size(model, size)
     except (AssertionError, RuntimeError, ValueError) as error:
         raise UsageError(f"{name} cannot take images of {size} pixels: {error}") from error
     return (f"position embeddings or windows are stretched to images of {size} pixels",)

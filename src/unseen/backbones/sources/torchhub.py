@@ -1,7 +1,7 @@
 """`torchhub:FOLDER/NAME`: models of the `hubconf.py` in a checkout on this machine.
 
 A hubconf is code, and it runs. So a checkout is a folder that the user has made. A repository of the network,
-`torchhub:OWNER/REPO/NAME?trust=true`, is fetched and run only with `trust=true`.
+`torchhub:OWNER/REPO/NAME`, is fetched and run only with `trust_remote_code=true` (earlier versions: `trust=true`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class TorchHubSource(BackboneSource):
     """Models of a `hubconf.py`."""
 
     pattern = "torchhub:FOLDER/NAME"
-    hint = "a model of a checkout's hubconf.py; OWNER/REPO/NAME of the network only with ?trust=true"
+    hint = "a model of a checkout's hubconf.py; OWNER/REPO/NAME of the network only with ?trust_remote_code=true"
 
     def check(self, name: ModelName) -> None:
-        name.check_options("trust")
+        name.check_options("trust_remote_code", "trust")
         _place(name)
 
     def load(self, name: ModelName) -> Backbone:
@@ -92,9 +92,9 @@ def _place(name: ModelName) -> tuple[str, str, bool]:
     folder = Path(repository).expanduser()
     if (folder / "hubconf.py").is_file():
         return str(folder.resolve()), model, True
-    if name.flag("trust") and repository.count("/") == 1:
+    if (name.flag("trust_remote_code") or name.flag("trust")) and repository.count("/") == 1:
         return repository, model, False
     raise BackboneError(
         f"{name}: there is no {folder / 'hubconf.py'}. Check the repository out and give its folder, "
-        "torchhub:FOLDER/NAME; or let its code be fetched and run, torchhub:OWNER/REPO/NAME?trust=true."
+        "torchhub:FOLDER/NAME; or let its code be fetched and run, torchhub:OWNER/REPO/NAME?trust_remote_code=true."
     )

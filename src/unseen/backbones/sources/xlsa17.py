@@ -1,8 +1,8 @@
-"""`xlsa17:res101`: the features that came with a zero-shot dataset, under a model's name.
+"""`xlsa17:res101`, `features:vit`: the features that a dataset has, under the name of a model.
 
-The release has the outputs of the model only. The name puts these features beside those of models that can be loaded;
-loading it raises an error with an alternative. A user's features (`features=vit.npy`) are called by their file,
-`xlsa17:vit`; the dataset knows which exist.
+Such a dataset has the outputs of the model only. The name puts these features beside those of models that can be
+loaded; loading it raises an error with an alternative. A user's features are called by their file or array:
+`xlsa17:vit` for `xlsa17:CUB?features=vit.npy`, `features:vit` for `features:vit.npz`; the dataset knows which exist.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.records import ModelCard
 
-SCHEME = "xlsa17"
 _CARD = ModelCard(
     id="xlsa17:res101",
     name="ResNet-101 (published features)",
@@ -27,8 +26,8 @@ _CARD = ModelCard(
 )
 
 
-class Xlsa17Source(BackboneSource):
-    """Names of published features."""
+class GivenSource(BackboneSource):
+    """Names of features that datasets have."""
 
     listed = False  # it cannot be run
 
@@ -37,13 +36,13 @@ class Xlsa17Source(BackboneSource):
 
     def check(self, name: ModelName) -> None:
         if not name.rest or "/" in name.rest:
-            raise UnknownNameError("published features", f"{SCHEME}:{name.rest}", [_CARD.id])
+            raise UnknownNameError("features of a dataset", f"{name.scheme}:{name.rest}", [_CARD.id])
 
     def load(self, name: ModelName) -> Backbone:
         self.check(name)
         raise BackboneError(
-            f"{name!s} names features that came with the xlsa17 datasets; there is no model to load. With "
-            "other images use a model, such as torchvision:resnet101."
+            f"{name!s} names features that a {name.scheme}: dataset has; there is no model to load. With other images "
+            "use a model, such as torchvision:resnet101."
         )
 
     def revision(self, name: ModelName) -> str:

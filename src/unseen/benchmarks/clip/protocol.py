@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class ClipBenchmark(Benchmark):
         dataset.split(self.split)
         check_templates(self.templates)
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         return {"prompt": PROMPT_VERSION, **text_version(self.text_model)}
 
     def idle(self) -> Collection[str]:

@@ -32,7 +32,7 @@ from unseen.results import Group, comparable, only
 from unseen.results.comparability import sort_key
 from unseen.results.grid import Summary, decide_summaries, summary_of
 from unseen.results.info import TOP1
-from unseen.results.table import format_interval
+from unseen.results.table import DisplayNames, format_interval
 from unseen.stats import (
     Decision,
     Difference,
@@ -317,7 +317,7 @@ class Ratio:
     ratio: Interval
 
 
-def ratios(group: Group, frozen: Sequence[Group], names: Mapping[str, str]) -> list[Ratio]:
+def ratios(group: Group, frozen: Sequence[Group], names: DisplayNames) -> list[Ratio]:
     """Return frozen over fine-tuned accuracy by model, level and setting of probes on the same concepts.
 
     Args:
@@ -356,7 +356,7 @@ def _ratio(frozen: Interval, tuned: Interval) -> Interval:
 
 
 def statements(
-    scores: Sequence[LevelScore], names: Mapping[str, str], pairs: Iterable[tuple[str, str]] | None = None
+    scores: Sequence[LevelScore], names: DisplayNames, pairs: Iterable[tuple[str, str]] | None = None
 ) -> list[str]:
     """State for each pair of models on which levels they differ significantly, with all training images.
 
@@ -418,9 +418,7 @@ def slope_sentence(name: str, line: Line) -> str:
     return f"{name} {verb} {_points(size, sign='')} per {_PER} of similarity lost"
 
 
-def trend_sentences(
-    scores: Sequence[LevelScore], concepts: Sequence[ConceptScore], names: Mapping[str, str]
-) -> list[str]:
+def trend_sentences(scores: Sequence[LevelScore], concepts: Sequence[ConceptScore], names: DisplayNames) -> list[str]:
     """State the trend of each model: a change at every step if all steps are significant, otherwise its slope.
 
     Models with the same kind of trend share a sentence.

@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 from unseen.benchmarks.cog.details import ALL, Shots
 from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.identity import Values
 from unseen.core.names import is_wnid
 from unseen.core.records import ModelCard
 from unseen.data import decode_rgb
@@ -113,7 +113,7 @@ class ImageNetCheck:
         """Whether a run can start."""
         return not self.problems
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the findings as JSON values."""
         return {"ok": self.ok, **asdict(self)}
 

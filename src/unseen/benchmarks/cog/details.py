@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.records import Cell, Result
 from unseen.core.typed import Typed
 from unseen.results.info import TOP1, BenchmarkInfo
@@ -84,7 +84,7 @@ class CogDetails(Typed):
         return cls.read(result.details)
 
     @property
-    def accuracies(self) -> npt.NDArray[np.float64]:
+    def accuracies(self) -> FloatArray:
         """Accuracy per concept; NaN for a concept without test images."""
         found = [self.per_class.get(str(place)) for place in range(len(self.concepts))]
         return np.array([np.nan if value is None else value for value in found], np.float64)
@@ -104,7 +104,7 @@ class CogParameters(Typed):
         return cls.read(cell.parameters)
 
 
-def cell_options(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
     """Return the options that plan a cell: random levels R1, R2 and so on are counted by `controls`."""
     level = str(parameters.get("level", ""))
     random = level.startswith("R") and level[1:].isdecimal()

@@ -18,7 +18,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.cog.details import DomainDetails, FunnelStep
 from unseen.concepts import (
@@ -45,6 +44,7 @@ from unseen.concepts import (
 )
 from unseen.concepts.levels import RankedConcept
 from unseen.concepts.similarity import SimilarityFunction
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.identity import digest, file_behind, option, parameters_of
 from unseen.core.options import Natural, Positive
@@ -86,7 +86,7 @@ class Domain:
     concepts: tuple[Concept, ...]
 
     @property
-    def labels(self) -> npt.NDArray[np.int64]:
+    def labels(self) -> IntArray:
         """Class indices of the dataset, ascending: the position of one is its label within the domain."""
         return np.array(sorted(concept.label for concept in self.concepts), np.int64)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -52,6 +51,7 @@ from unseen.concepts import (
     similarity_matrix,
 )
 from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.records import ModelCard, Result
 from unseen.data import Dataset
@@ -211,7 +211,7 @@ def _lines(view: View, scores: Sequence[LevelScore], x: str, on: str = "", inclu
     return Lines(rows=rows, keys=[*view.keys.values()], x=x, x_axis=axis, y=y, tooltip=_TOOLTIP, height=_HEIGHT)
 
 
-def _row(view: View, score: LevelScore) -> dict[str, Any]:
+def _row(view: View, score: LevelScore) -> Values:
     return {
         "model": score.model,
         "group": view.keys[score.model].group,
@@ -249,7 +249,7 @@ def _control_charts(view: View) -> dict[str, Chart]:
 
 def _image_charts(view: View) -> dict[str, Chart]:
     """Return training images per concept, concepts sorted, one line per level (supplement, Fig. E)."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Values] = []
     own = [score for score in view.concepts if score.model == view.concepts[0].model]
     for level in order_levels(score.level for score in own):
         counts = sorted((score.train_images for score in own if score.level == level), reverse=True)
@@ -281,7 +281,7 @@ def _distance_charts(view: View) -> dict[str, Chart]:
             by_concept[-round(score.similarity, 4), score.level, score.concept][score.model] = score
     if not by_concept:
         return {}
-    rows: list[dict[str, Any]] = []
+    rows: list[Values] = []
     step = -(-len(by_concept) // MOST_PICTURES)
     for place, (_, own) in enumerate(sorted(by_concept.items())):
         one = next(iter(own.values()))
@@ -477,7 +477,7 @@ def _draw_rankings(request: Request) -> Drawn:
         )
     view = request.every_model(groups[0])
     base = request.base(view)
-    rows: list[dict[str, Any]] = []
+    rows: list[Values] = []
     sentences: list[str] = []
     controls: list[float] = []
     for group in groups:

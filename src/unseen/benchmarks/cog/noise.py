@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.cog.domains import SEEN, DomainRecipe, make_domains
 from unseen.benchmarks.workbench import Workbench
+from unseen.core.arrays import Float32Array, FloatArray, IntArray
 from unseen.core.errors import DataError
 
 #: Least calibrated probability of another concept, and least share of the neighbours that have its label. Chosen on
@@ -35,10 +35,6 @@ FOLDS = 5
 _SEED = 22
 _SURE = 0.99
 _BLOCK = 2_048
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-Features = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +66,7 @@ class Evidence:
         return np.asarray(order[bad[order]], np.int64)
 
 
-def weigh_labels(features: Features, labels: IntArray) -> Evidence:
+def weigh_labels(features: Float32Array, labels: IntArray) -> Evidence:
     """Compare each image's label with the predictions of a held-out classifier and with its nearest neighbours.
 
     Args:
@@ -109,7 +105,7 @@ def weigh_labels(features: Features, labels: IntArray) -> Evidence:
     )
 
 
-def nearest(rows: Features, count: int) -> IntArray:
+def nearest(rows: Float32Array, count: int) -> IntArray:
     """Return (n, count) the other rows with the greatest products, block by block."""
     from unseen.ranking.scores.knn import nearest_others  # imports scipy
 
@@ -117,7 +113,7 @@ def nearest(rows: Features, count: int) -> IntArray:
     return np.concatenate([nearest_others(rows, chunk, count)[1] for chunk in chunks])
 
 
-def _held_out_scores(rows: Features, labels: IntArray) -> FloatArray:
+def _held_out_scores(rows: Float32Array, labels: IntArray) -> FloatArray:
     """Return (n, c) logarithms of probabilities, each row from a ridge classifier that was fitted without it."""
     from unseen.probes import RidgeProbe  # imports torch
 
@@ -239,7 +235,7 @@ def label_noise(
     )
 
 
-def overconfident_shares(features: Features, labels: IntArray, domains: Mapping[str, IntArray]) -> dict[str, float]:
+def overconfident_shares(features: Float32Array, labels: IntArray, domains: Mapping[str, IntArray]) -> dict[str, float]:
     """Return the share of images that the classifier of other concepts is surer of than 0.99 (A.3).
 
     The keys are "classifier on images", both ways between the seen concepts and each level. The share is no evidence of

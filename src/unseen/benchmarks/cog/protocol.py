@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.cog.details import COG, COG_FINETUNE, CogParameters
 from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, make_domains
 from unseen.benchmarks.probing import ProbeOptions, probe_cells
 from unseen.benchmarks.workbench import SplitRows, Wanted, Workbench
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UsageError
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, Rate
@@ -106,7 +106,7 @@ class CogBenchmark(ProbeOptions, DomainBenchmark):
             yield from probe_cells(list(group), parts, self, classes=count, details=details, how=bench.how)
 
 
-def restrict(rows: SplitRows, classes: npt.NDArray[np.int64]) -> SplitRows:
+def restrict(rows: SplitRows, classes: IntArray) -> SplitRows:
     """Return the rows of some classes (ascending), with labels from 0 in their order."""
     place = np.searchsorted(classes, rows.labels)
     inside = classes[np.minimum(place, len(classes) - 1)] == rows.labels
@@ -121,7 +121,7 @@ def _balance(rows: SplitRows, count: int, seed: int) -> SplitRows:
     return _take(rows, np.sort(np.concatenate(chosen)))
 
 
-def _take(rows: SplitRows, chosen: npt.NDArray[np.int64]) -> SplitRows:
+def _take(rows: SplitRows, chosen: IntArray) -> SplitRows:
     """Return some rows, as a view of the features."""
     features = FeatureRows.of(rows.features).select(chosen)
     return replace(rows, features=features, labels=rows.labels[chosen], index=rows.index[chosen])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from statistics import fmean
@@ -32,10 +32,9 @@ from unseen.benchmarks.cog.analysis import (
 )
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
 from unseen.benchmarks.cog.domains import CONTROL
-from unseen.benchmarks.cog.figures import MOST_PICTURES, VIEW_FIGURES, Picture, View, finetune_chart
+from unseen.benchmarks.cog.figures import MOST_PICTURES, VIEW_FIGURES, View, finetune_chart
 from unseen.core.records import Result
 from unseen.reports.blocks import (
-    ChartBlock,
     Figure,
     Headline,
     Material,
@@ -52,7 +51,7 @@ from unseen.results import Group
 from unseen.results.comparability import older_note
 from unseen.results.grid import Column, Grid, order_models
 from unseen.results.info import TOP1, MetricStyle, info_of
-from unseen.results.table import default_tables, grid_tables
+from unseen.results.table import DisplayNames, default_tables, grid_tables
 from unseen.stats import decide
 from unseen.stats.means import Mean, share_interval
 
@@ -66,7 +65,7 @@ _RATIO = MetricStyle("ratio", "frozen / fine-tuned")
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def cog_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def cog_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of all settings; other metrics than top-1 have the default tables."""
     if metrics:
         return default_tables(results, names, metrics)
@@ -79,7 +78,7 @@ def images_text(shots: Shots) -> str:
     return "all training images" if shots == ALL else f"{counted(int(shots), 'training image')} per concept"
 
 
-def level_tables(group: Group, scores: Sequence[LevelScore], names: Mapping[str, str], words: str = "") -> list[Table]:
+def level_tables(group: Group, scores: Sequence[LevelScore], names: DisplayNames, words: str = "") -> list[Table]:
     """Return the tables for each number of training images, then those of the random control levels.
 
     Args:
@@ -113,7 +112,7 @@ def _funnel_table(view: View) -> Table | None:
     rows += [[TableCell(step.filter), _count(step.dropped), _count(step.left)] for step in account.funnel]
     classes = counted(account.classes, "class", "classes")
     caption = f"The funnel: {classes}, {account.funnel[-1].left:,} eligible as unseen concepts"
-    return Table(caption, ["filter", "dropped", "left"], rows, numeric=(1, 2))
+    return Table(caption, ["filter", "dropped", "left"], rows)
 
 
 def _concept_tables(view: View) -> Iterator[Table]:
@@ -134,23 +133,18 @@ def _concept_tables(view: View) -> Iterator[Table]:
         yield Table(
             f"{level}: {counted(len(concepts), 'concept')}, similarity {' to '.join(ends)}{cut}",
             ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],
-            [_concept_row(score, accuracy[score.concept], view.picture if few else _no_picture) for score in shown],
-            numeric=(2, 3, 4, 5),
+            [_concept_row(s, accuracy[s.concept], view.picture(s.dataset, s.name) if few else "") for s in shown],
             notes=["95 % confidence interval over the test images of a concept in brackets."],
         )
 
 
-def _no_picture(dataset: str, name: str) -> str:
-    return ""
-
-
-def _concept_row(score: ConceptScore, accuracies: Sequence[float], picture: Picture) -> list[TableCell]:
+def _concept_row(score: ConceptScore, accuracies: Sequence[float], picture: str) -> list[TableCell]:
     mean, n = fmean(accuracies), score.test_images or None
     interval = share_interval(Mean(mean, math.nan, n), n, 0.95) if n else None
     over = f"mean over {counted(len(accuracies), 'model')}"
     return [
-        TableCell(score.name, score.name.lower(), note=score.concept, picture=picture(score.dataset, score.name)),
-        TableCell(score.nearest, score.nearest.lower()),
+        TableCell(score.name, note=score.concept, picture=picture),
+        TableCell(score.nearest),
         TableCell(value=score.similarity, metric=_SIMILARITY),
         _count(score.train_images),
         _count(n) if n else TableCell(),
@@ -174,11 +168,11 @@ def _error_table(view: View) -> Table | None:
     rows = []
     for (dataset, level, true, predicted), count in counts.most_common(_MOST_ERRORS):
         total = answers[dataset, level, true]
-        pair = [TableCell(name, name.lower(), picture=view.picture(dataset, name)) for name in (true, predicted)]
+        pair = [TableCell(name, picture=view.picture(dataset, name)) for name in (true, predicted)]
         share = TableCell(value=count / total, metric=TOP1, hint=f"{count} of {total} answers")
         rows.append([*pair, share, TableCell(level)])
     columns = ["concept", "classified as", "of its test images (%)", "level"]
-    return Table("The most frequent errors, mean of models and seeds", columns, rows, numeric=(2,)) if rows else None
+    return Table("The most frequent errors, mean of models and seeds", columns, rows) if rows else None
 
 
 def _count(number: int) -> TableCell:
@@ -278,7 +272,7 @@ def _figures(view: View) -> Iterator[Figure]:
     charted = _charted(view)
     charted = replace(charted, baseline=charted.reference)
     absent = [key.label for model, key in view.keys.items() if model not in charted.keys]
-    for name in ("levels", "relative", "distance", "few-shot", "controls", "images"):
+    for name in ("levels", "distance", "relative", "few-shot", "controls", "images"):
         figure = VIEW_FIGURES[name]
         if figure.relative and len(charted.keys) < 2:
             continue
@@ -324,13 +318,18 @@ class _Finetuned:
 
     group: Group
     ratios: Sequence[Ratio]
-    names: Mapping[str, str]
+    names: DisplayNames
 
 
 def _finetuned(material: Material, benchmark: str) -> list[tuple[str, _Finetuned]]:
     frozen, names = settings(material.results), material.names
     groups = settings(material.results, benchmark)
     return [(group.words, _Finetuned(group, ratios(group, frozen, names), names)) for group in groups]
+
+
+def _ratio_figure(s: _Finetuned) -> Figure | None:
+    chart = finetune_chart(s.ratios)
+    return Figure("Frozen relative to fine-tuned", chart) if chart else None
 
 
 def _ratio_table(s: _Finetuned) -> Table | None:
@@ -341,10 +340,9 @@ def _ratio_table(s: _Finetuned) -> Table | None:
     for name in dict.fromkeys(each.name for each in s.ratios):
         own = [found.get((name, level)) for level in levels]
         cells = [TableCell(value=r.value, interval=r, metric=_RATIO) if r else TableCell() for r in own]
-        rows.append([TableCell(name, name.lower()), *cells])
+        rows.append([TableCell(name), *cells])
     notes = ["95 % confidence intervals over test images in brackets."]
-    numeric = range(1, 1 + len(levels))
-    return Table("Frozen / fine-tuned top-1", ["model", *levels], rows, numeric=numeric, notes=notes) if rows else None
+    return Table("Frozen / fine-tuned top-1", ["model", *levels], rows, notes=notes) if rows else None
 
 
 #: Fine-tuned and frozen accuracy (of the CoG results of the page), and their ratio (supplement, Fig. B).
@@ -355,7 +353,7 @@ cog_finetune_section = SectionSpec[_Finetuned](
         TextBlock[_Finetuned](
             "Below 1, frozen features are worse than a network that was fine-tuned on the concepts of the level."
         ),
-        ChartBlock[_Finetuned]("Frozen relative to fine-tuned", lambda s: finetune_chart(s.ratios)),
+        _ratio_figure,
         TableBlock[_Finetuned](lambda s: default_tables(s.group.results, s.names)),
         TableBlock(_ratio_table),
     ),

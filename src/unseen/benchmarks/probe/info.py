@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from unseen.results.info import TOP1, BenchmarkInfo, MetricStyle
 
@@ -19,7 +18,7 @@ PROBE = BenchmarkInfo(
 )
 
 
-def _mean_prediction(details: Mapping[str, Any]) -> float:
+def _mean_prediction(details: Mapping[str, object]) -> float:
     """Return R² of predicting the mean for every image."""
     return 0.0
 

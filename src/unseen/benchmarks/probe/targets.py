@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probe.info import MULTILABEL, REGRESSION
 from unseen.benchmarks.probing import Arrays, Validation, limits, pool_validation
 from unseen.benchmarks.workbench import SplitRows, Workbench
-from unseen.core.identity import option
+from unseen.core.arrays import AnyArray
+from unseen.core.identity import Values, option
 from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
@@ -60,8 +60,8 @@ class TargetBenchmark(Benchmark):
 
     @abstractmethod
     def judge(
-        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
-    ) -> tuple[dict[str, float], dict[str, Any], Any]:
+        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: object
+    ) -> tuple[dict[str, float], Values, Any]:
         """Return metrics, details and the fit of one seed."""
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
@@ -69,7 +69,7 @@ class TargetBenchmark(Benchmark):
         parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
         own = {name: (part.features, _targets(dataset, name, part)) for name, part in parts.items()}
         rows = pool_validation(own) if self.validation == "drawn" else own
-        how: dict[str, Any] = {"square_root": self.square_root}
+        how: Values = {"square_root": self.square_root}
         if self.memory_limit:
             how["memory_limit"] = self.memory_limit * 1_000_000
         about = {
@@ -97,14 +97,14 @@ class RegressionBenchmark(TargetBenchmark):
     name: ClassVar[str] = "regression"
     info: ClassVar[BenchmarkInfo] = REGRESSION
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         from unseen.probes.regression import VERSION
 
         return {"ridge-regression": VERSION}
 
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
-    ) -> tuple[dict[str, float], dict[str, Any], Any]:
+    ) -> tuple[dict[str, float], Values, Any]:
         from unseen.probes.regression import evaluate_regression, explained
 
         fit = evaluate_regression(train, test[0], validation=held, **how)
@@ -128,14 +128,14 @@ class MultilabelBenchmark(TargetBenchmark):
 
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         from unseen.probes.one_vs_rest import VERSION
 
         return {"one-vs-rest": VERSION}
 
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
-    ) -> tuple[dict[str, float], dict[str, Any], Any]:
+    ) -> tuple[dict[str, float], Values, Any]:
         from unseen.metrics.accuracy import f1_scores, label_ranking_precision
         from unseen.probes.one_vs_rest import evaluate_one_vs_rest
 
@@ -177,7 +177,7 @@ def _bounded(name: str, interval: Interval) -> dict[str, float]:
     return {name: interval.value, **(limits(name, interval) if interval.known else {})}
 
 
-def _targets(dataset: Dataset, split: str, part: SplitRows) -> npt.NDArray[Any]:
+def _targets(dataset: Dataset, split: str, part: SplitRows) -> AnyArray:
     """Return the targets of the readable images of a split."""
     found = dataset.split(split).targets
     assert found is not None

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -22,11 +21,11 @@ from unseen.benchmarks.rank.candidates import Candidate as Candidate
 from unseen.benchmarks.rank.candidates import CheckpointRanking as CheckpointRanking
 from unseen.benchmarks.rank.details import EXPECTED, POOLED, TRUTH, RankDetails, RankParameters
 from unseen.benchmarks.rank.scoring import estimates, read_hits
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError, UnseenError
-from unseen.core.identity import canonical_json
+from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Cell, Result
 from unseen.ranking.cards import combine_terms, find_score
-from unseen.ranking.inputs import FloatArray
 from unseen.results import comparable
 from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate
@@ -134,11 +133,11 @@ def grouped(results: Iterable[Result]) -> list[list[Result]]:
     return groups
 
 
-def _place(cell: Cell) -> tuple[str, str, dict[str, Any]]:
+def _place(cell: Cell) -> tuple[str, str, Values]:
     return cell.dataset, cell.data, shared(cell)
 
 
-def shared(cell: Cell) -> dict[str, Any]:
+def shared(cell: Cell) -> Values:
     """Return the options that the cells of one ranking have in common."""
     return {name: value for name, value in cell.parameters.items() if name not in ("score", "layer")}
 
@@ -250,7 +249,7 @@ class Combined:
     draws: FloatArray
     notes: tuple[str, ...]
 
-    def fields(self, i: int) -> dict[str, Any]:
+    def fields(self, i: int) -> Values:
         """Return the fields of a candidate: its scores, and its mean rank with the interval over half-samples."""
         own = self.draws[:, i]
         low, high = np.quantile(own, [0.025, 0.975]).tolist() if len(own) else (math.nan, math.nan)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
@@ -19,6 +19,7 @@ from unseen.benchmarks.rank.details import EXPECTED, POOLED, RankDetails
 from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable
 from unseen.benchmarks.rank.scoring import MEASURES, ScoredImages, score_result
 from unseen.benchmarks.workbench import SplitRows
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.identity import digest
 from unseen.core.records import Cell, Result
@@ -30,8 +31,8 @@ _TARGETS: dict[str, Target] = {"classes": CLASS, "values": NUMBER, "labels": SEV
 
 
 def rank_features(
-    features: Mapping[str, npt.ArrayLike],
-    targets: npt.ArrayLike,
+    features: Mapping[str, ArrayLike],
+    targets: ArrayLike,
     *,
     kind: Kind = "auto",
     scores: Sequence[str] = DEFAULT_SCORES,
@@ -88,7 +89,7 @@ def rank_features(
 class _ArrayImages(ScoredImages):
     """Feature rows and their targets in place of a checkpoint and its images."""
 
-    def __init__(self, rows: npt.NDArray[Any], targets: npt.NDArray[Any], kind: Target) -> None:
+    def __init__(self, rows: AnyArray, targets: AnyArray, kind: Target) -> None:
         self.split, count = "train", len(rows)
         labels = np.zeros(count, np.int64)
         if kind == CLASS:
@@ -100,12 +101,12 @@ class _ArrayImages(ScoredImages):
         self.revision = f"{self.about.checkpoint[:12]}+{_content(targets)[:12]}"
 
 
-def kind_of(targets: npt.NDArray[Any]) -> Literal["classes", "values", "labels"]:
+def kind_of(targets: AnyArray) -> Literal["classes", "values", "labels"]:
     """Return the kind of targets, by their shape and type."""
     if targets.ndim == 1:
         return "values" if targets.dtype.kind == "f" and not (targets == np.rint(targets)).all() else "classes"
     return "labels" if np.isin(targets, (0, 1)).all() else "values"
 
 
-def _content(values: npt.NDArray[Any]) -> str:
+def _content(values: AnyArray) -> str:
     return digest([str(values.dtype), list(values.shape), np.ascontiguousarray(values).tobytes().hex()])

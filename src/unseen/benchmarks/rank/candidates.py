@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from unseen.benchmarks.rank.details import POOLED
+from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord
 from unseen.reports.wording import amount, listed
+from unseen.results.table import DisplayNames
 from unseen.stats import Candidate as Estimate
 from unseen.stats import Decision, decide
 
@@ -84,12 +86,12 @@ class Candidate:
         """The label under which a decision has it: that of the first candidate with the same weights."""
         return replace(self, model=self.same_as or self.model).label
 
-    def named(self, names: Mapping[str, str]) -> str:
+    def named(self, names: DisplayNames) -> str:
         """Return the label with the model under its name in `names`, if it has one there."""
         name = names.get(self.model, self.model)
         return name if self.layer == POOLED else f"{name} at {self.layer}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return JSON values: NaN becomes None."""
         return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
 
@@ -193,7 +195,7 @@ class CheckpointRanking:
             return []
         return [first, *(c for c in others if c.may_be_best and c.best_share >= FAIR)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return JSON values: NaN becomes None."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("estimates", "decision")}
         return plain | {
@@ -244,7 +246,7 @@ class CheckpointRanking:
         """What to do, as text; it recommends `choice`."""
         return self.describe({})
 
-    def describe(self, names: Mapping[str, str]) -> str:
+    def describe(self, names: DisplayNames) -> str:
         """Return the recommendation with models under their names in `names`."""
         choice, rivals = self.choice, [c for c in self.ranked if not c.same_as]
         if choice is None:
@@ -270,7 +272,7 @@ class CheckpointRanking:
         verb = "beats guessing" if first.high <= baseline else "is significantly better than guessing"
         return f"No candidate {verb}: always predicting {constant}{'' if self.percent else ' (R² 0)'}."
 
-    def _lead(self, second: Candidate, names: Mapping[str, str]) -> str:
+    def _lead(self, second: Candidate, names: DisplayNames) -> str:
         """Return the difference of the first and the next candidate on the images that both were evaluated on."""
         low, high = self.points(second.behind_low).removesuffix(" points"), self.points(second.behind_high)
         return (
@@ -278,7 +280,7 @@ class CheckpointRanking:
             f"confidence interval {low} to {high} on the same {second.dropped_after or self.images:,} images)."
         )
 
-    def _tie(self, choice: Candidate, names: Mapping[str, str]) -> str:
+    def _tie(self, choice: Candidate, names: DisplayNames) -> str:
         """Name the candidates that are tied with the choice and why it is the choice, then those with little chance."""
         tied = [c for c in self._rivals if c is not choice]
         unlikely = [c for c in self.equals if c not in self._rivals]
@@ -295,10 +297,10 @@ class CheckpointRanking:
             text += "little chance."
         return text
 
-    def _listed(self, candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
+    def _listed(self, candidates: Sequence[Candidate], names: DisplayNames) -> str:
         return listed([f"{c.named(names)} ({self.expected_text(c)})" for c in candidates], limit=5)
 
-    def _finetuned(self, names: Mapping[str, str]) -> str:
+    def _finetuned(self, names: DisplayNames) -> str:
         """Compare fine-tuned accuracies with the predictions; nothing if no candidate was fine-tuned."""
         trained = list({c.model: c for c in reversed(self.candidates) if math.isfinite(c.finetuned)}.values())[::-1]
         if not trained:

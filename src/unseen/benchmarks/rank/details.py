@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from unseen.core.typed import Typed
 from unseen.ranking.cards import SCORES, find_score
@@ -81,14 +80,14 @@ class RankParameters(Typed):
     batch_size: int = 32
 
 
-def _cell_options(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def _cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
     """Return the options that plan a cell: fine-tuned accuracy is no score, but the option `truth`."""
     if RankParameters.read(parameters).score != TRUTH:
         return parameters
     return {**{name: value for name, value in parameters.items() if name != "score"}, "truth": True}
 
 
-def _cell_citations(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+def _cell_citations(parameters: Mapping[str, object]) -> tuple[str, ...]:
     score = RankParameters.read(parameters).score
     return (find_score(score).citation,) if score in SCORES else ()
 

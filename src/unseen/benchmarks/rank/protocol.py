@@ -23,7 +23,7 @@ import numpy as np
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.rank.details import EXPECTED, RANK, TRUTH, RankParameters
 from unseen.benchmarks.rank.scoring import ScoredImages, score_result
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import GIVEN, Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, Rate
@@ -131,7 +131,7 @@ class RankBenchmark(Benchmark):
                 "LogME. Write: --scores logme."
             )
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         name = str(point["score"])
         return {name: TRUTH_VERSION if name == TRUTH else find_score(name).version}
 
@@ -156,7 +156,8 @@ class RankBenchmark(Benchmark):
         return found
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
-        bench.backbone(cells[0].model)  # one that does not load fails all of its cells at once, with its own reason
+        if not cells[0].model.startswith(GIVEN):
+            bench.backbone(cells[0].model)  # one that does not load fails all of its cells at once, with its own reason
         images = ScoredImages(bench, cells, split=self.split, sample=self.sample, seed=self.seed)
         for cell in cells:
             states: list[Path] = []
@@ -170,7 +171,7 @@ class RankBenchmark(Benchmark):
         """Compute one score or the fine-tuned accuracy; a score that fails (LEEP without a head) stops no other."""
         from unseen.benchmarks.rank.truth import early_result, truth_result
 
-        def state(*run: Any) -> Path:
+        def state(*run: object) -> Path:
             states.append(bench.home / "finetuning" / f"{cell.name_of('finetuning', *run)}.pt")
             return states[-1]
 

@@ -32,14 +32,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.backbones.load import LOGITS
 from unseen.benchmarks.rank.details import EXPECTED, RankDetails, RankParameters
-from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.extras import one_thread
 from unseen.core.identity import digest
@@ -49,7 +49,7 @@ from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
 from unseen.metrics import softmax
 from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes, find_score, score_flops, score_terms
-from unseen.ranking.inputs import FloatArray, IntArray, Tell, check_features, mean_over_images, stratified_rows
+from unseen.ranking.inputs import Tell, check_features, mean_over_images, stratified_rows
 from unseen.ranking.ridge import class_hits, label_parts, value_parts
 from unseen.stats import Candidate, Interval
 from unseen.stats.means import estimate_mean, share_interval, t_interval
@@ -76,14 +76,17 @@ class ScoredImages:
     @cached_property
     def about(self) -> RankDetails:
         """What is known of the checkpoint, its images and their extraction."""
-        backbone, card = self.bench.backbone(self.model), self.bench.card(self.model)
+        card, weights = self.bench.card(self.model), self.model
+        if not self.model.startswith(GIVEN):
+            backbone = self.bench.backbone(self.model)
+            weights = digest([backbone.weights, backbone.preprocessing.to_dict()])
         return RankDetails(
             total=self.total,
             images_per_second=next((r.speed for r in self._features.values() if isinstance(r, SplitRows)), None),
             extraction_seconds=self.seconds,
             parameters=card.parameters,
             flops=card.flops,
-            checkpoint=digest([backbone.weights, backbone.preprocessing.to_dict()]),
+            checkpoint=weights,
         )
 
     def rows(self, layer: str) -> SplitRows:
@@ -96,7 +99,8 @@ class ScoredImages:
     @cached_property
     def _features(self) -> dict[str, SplitRows | UnseenError]:
         began = perf_counter()
-        known = self.bench.backbone(self.model).layer_names()
+        given = self.model.startswith(GIVEN)
+        known = ["pooled"] if given else self.bench.backbone(self.model).layer_names()
         found = self._extract([layer for layer in self._layers if layer in known])
         for layer in self._layers:  # an unknown layer is extracted alone, which raises its error
             found |= self._extract([layer]) if layer not in known else {}
@@ -119,7 +123,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     target = images.dataset.target
     rows = images.rows(LOGITS if card.needs_head else str(RankParameters.read(cell.parameters).layer))
     values, index = np.asarray(rows.features[:]), rows.index
-    wanted: npt.NDArray[Any] = rows.labels
+    wanted: AnyArray = rows.labels
     lost: dict[str, str] = {}
     if target != CLASS:
         card, split = _for_targets(card, target), images.dataset.split(images.split)
@@ -234,7 +238,7 @@ SPREAD, FEW = 1.1, 45.0
 LEVEL = 0.95
 
 
-def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> FloatArray:
+def left_out_hits(features: ArrayLike, labels: ArrayLike, *, seed: int = 0) -> FloatArray:
     """Return 1 for images that a probe fitted without them classifies correctly, else 0; NaN if never held out."""
     rows, known = check_features(features, labels)
     if known.counts.max() < 2:
@@ -286,7 +290,7 @@ def spread(images: int) -> float:
     return SPREAD + FEW / max(images, 100)
 
 
-def expected_interval(outcomes: npt.ArrayLike) -> Interval:
+def expected_interval(outcomes: ArrayLike) -> Interval:
     """Return the expected value on new images with its 95 % confidence interval.
 
     No other code turns outcomes into an expected value: text, table, JSON, report and Python show this one.

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from unseen.benchmarks.rank.answer import is_bare, rankings, truth_results
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
@@ -23,12 +22,13 @@ from unseen.benchmarks.rank.table import (
     truth_tables,
 )
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score, variant_of
 from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, assemble
 from unseen.reports.charts import Axis, Bars, Dots, Matrix, Panels, Scatter
 from unseen.reports.wording import SIGNIFICANT, TIED, family, is_reference, listed, short_names
-from unseen.results.table import default_tables
+from unseen.results.table import DisplayNames, default_tables
 from unseen.stats import Candidate as Estimate
 from unseen.stats import Interval
 
@@ -113,7 +113,7 @@ class _Ranked:
         if cited := "; ".join(paper for paper in papers if paper):
             yield f"To cite: {cited}."
 
-    def _row(self, c: Candidate) -> dict[str, Any]:
+    def _row(self, c: Candidate) -> Values:
         key = self.material.keys[c.model]
         return {
             "model": c.model,
@@ -205,7 +205,7 @@ def _judged(own: Sequence[Result], truth: Sequence[Result], material: Material) 
         yield Figure("PCA energy and Gaussians of N-LEEP, as in Fig. 2 of the paper", ablation_chart(known), text)
 
 
-def offset_chart(truth: Sequence[Result], names: Mapping[str, str], material: Material) -> Panels:
+def offset_chart(truth: Sequence[Result], names: DisplayNames, material: Material) -> Panels:
     """Draw fine-tuned accuracies minus the mean of their task, a panel per task (Fig. 1 of the paper)."""
     order = [names[model] for model in sorted({result.cell.model for result in truth})]
     kinds = {result.cell.model: family(result.cell.model, material.cards) for result in truth}

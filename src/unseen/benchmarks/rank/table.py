@@ -29,7 +29,7 @@ from unseen.ranking.cards import SCORES, Sizes, combine_terms, find_score, paper
 from unseen.reports.wording import PERCENT, amount
 from unseen.results import comparable
 from unseen.results.info import MetricStyle
-from unseen.results.table import MARK_NOTE, Table, TableCell, default_tables, mark_of
+from unseen.results.table import MARK_NOTE, DisplayNames, Table, TableCell, default_tables, mark_of
 from unseen.stats import Interval, kendall_tau
 
 #: The columns that decide on the recommendation.
@@ -55,7 +55,7 @@ _METRICS += [
 ]
 
 
-def rank_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def rank_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of stored results: one per ranking, and scores against fine-tuned accuracy if it is known."""
     truth = truth_results(results)
     found = [candidates_table(ranking, names) for ranking in rankings(results)]
@@ -72,7 +72,7 @@ def rank_tables(results: Collection[Result], names: Mapping[str, str], metrics: 
 
 
 def candidates_table(
-    ranking: CheckpointRanking, names: Mapping[str, str], cells: Mapping[str, Sequence[str]] | None = None
+    ranking: CheckpointRanking, names: DisplayNames, cells: Mapping[str, Sequence[str]] | None = None
 ) -> Table:
     """Return all candidates and scores, in the order of the ranking; those that failed at the end, with their reason.
 
@@ -88,7 +88,7 @@ def candidates_table(
     rows = []
     for c in ranking.candidates:
         note = f"the weights of {c.same_as}" if c.same_as else ""
-        first = TableCell(c.named(names), c.named(names).lower(), note=note, hint=c.error or c.model)
+        first = TableCell(c.named(names), note=note, hint=c.error or c.model)
         if c.error:
             missing = [TableCell(hint=c.error)] * (len(columns) - 3)
             rows.append([first, TableCell(), TableCell("failed", hint=c.error), *missing])
@@ -117,7 +117,6 @@ def candidates_table(
         caption=f"{names.get(ranking.dataset, ranking.dataset)}: all candidates",
         columns=columns,
         rows=rows,
-        numeric=range(1, len(columns)),
         row_keys=[c.model for c in ranking.candidates],
         notes=[note for note in notes if note],
     )
@@ -149,7 +148,7 @@ def _number(value: float | None, metric: MetricStyle | None = None) -> TableCell
     return TableCell(value=value, metric=metric, hint=f"{value!r}")
 
 
-def truth_tables(truth: Sequence[Result], names: Mapping[str, str]) -> list[Table]:
+def truth_tables(truth: Sequence[Result], names: DisplayNames) -> list[Table]:
     """Return the fine-tuned accuracies, checkpoints by tasks; they are not compared, so none is marked."""
     return default_tables(truth, {**names, "rank": "Fine-tuned accuracy"}, ("top1",))
 
@@ -281,10 +280,9 @@ def _scores_table(caption: str, entries: Sequence[tuple[str, str, Mapping[str, f
         caption,
         ["score", *(_METRICS[i].title for i in shown)],
         [
-            [TableCell(name, name.lower(), note=note), *(row[i] for i in shown)]
+            [TableCell(name, note=note), *(row[i] for i in shown)]
             for (name, note, _), row in zip(entries, rows, strict=True)
         ],
-        numeric=range(1, 1 + len(shown)),
     )
 
 

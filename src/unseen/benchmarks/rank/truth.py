@@ -29,8 +29,7 @@ from torch import nn
 from unseen.benchmarks.rank.details import RankDetails, RankParameters
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.records import Cell, Result
-from unseen.core.run_record import Dropped, RunRecord, split_record
-from unseen.core.search_record import search_record
+from unseen.core.run_record import Dropped, RunRecord, search_record, split_record
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
 from unseen.finetuning.data import CACHE_BYTES

@@ -19,11 +19,11 @@ import numpy as np
 
 from unseen.backbones import Backbone
 from unseen.benchmarks.vtab.search import Selection, Trial, select
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, DiskFullError, OutOfMemoryError, UnavailableError, UnseenError
 from unseen.core.files import write_whole
 from unseen.core.run_record import RunRecord, split_record
 from unseen.data import Split
-from unseen.data.dataset import IntArray
 from unseen.features.rows import FeatureRows
 from unseen.finetuning import train as training
 from unseen.finetuning.train import FinetuneOptions as FinetuneOptions

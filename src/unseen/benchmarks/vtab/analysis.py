@@ -18,7 +18,6 @@ from pathlib import PurePath
 from typing import get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.vtab.info import VtabParameters
 from unseen.benchmarks.vtab.published_tables import (
@@ -31,6 +30,7 @@ from unseen.benchmarks.vtab.published_tables import (
     published_results,
     task_info,
 )
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
@@ -270,7 +270,7 @@ def shared_tasks(rows: Sequence[ModelScores]) -> list[str]:
     return [task for task in rows[0].summaries if all(task in row.summaries for row in rows)] if rows else []
 
 
-def score_matrix(rows: Sequence[ModelScores]) -> tuple[list[TaskInfo], npt.NDArray[np.float64]]:
+def score_matrix(rows: Sequence[ModelScores]) -> tuple[list[TaskInfo], FloatArray]:
     """Return the tasks that all rows have, and the scores in percent, (rows, tasks), as aggregations take them."""
     tasks = shared_tasks(rows)
     scores = np.array([[100 * row.medians[task] for task in tasks] for row in rows], np.float64)

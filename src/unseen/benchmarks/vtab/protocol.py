@@ -22,13 +22,13 @@ from unseen.benchmarks.vtab.info import VTAB, VtabDetails, VtabParameters
 from unseen.benchmarks.vtab.published_tables import GROUPS, task_info
 from unseen.benchmarks.vtab.search import RUNGS, TRIALS, SealedTest, Selection, Trial, sample_settings
 from unseen.benchmarks.workbench import Wanted, Workbench
+from unseen.core.arrays import IntArray
 from unseen.core.errors import BackboneError, DataError, UnknownNameError, UsageError
 from unseen.core.identity import digest, option
 from unseen.core.names import Name
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
-from unseen.data.dataset import IntArray
 from unseen.data.sources.vtab import default_root, ready_tasks, vtab_tasks
 from unseen.features.settings import tf_preprocessing
 from unseen.metrics import mean_per_class_accuracy
@@ -132,7 +132,7 @@ class VtabBenchmark(Benchmark):
             return []
         return bench.wanted(cells[0].dataset, splits=("train", "val", "test"), view=self._view)
 
-    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> list[dict[str, Any]]:
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> list[dict[str, object]]:
         """Return the trainings that can be done now: candidates of the search first, then a final one per seed."""
         if self.adaptation == "linear":
             return []

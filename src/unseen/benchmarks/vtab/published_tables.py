@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.vtab.info import VtabDetails
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.data.sources.vtab import vtab_tasks
-from unseen.metrics.aggregation import READINGS, Aggregation, aggregations, nash_weights, weighted_means
-from unseen.stats import accuracy_interval, kendall_tau
+from unseen.metrics.aggregation import Aggregation, aggregations
+from unseen.stats import accuracy_interval
 
-FloatArray = npt.NDArray[np.float64]
 Size = Literal["1000", "full"]
 Adaptation = Literal["lightweight", "heavyweight", "linear"]
 
@@ -220,24 +220,11 @@ def aggregation_taus(size: Size) -> dict[str, tuple[float, float]]:
 def published_aggregations() -> dict[str, Aggregation]:
     """Return the aggregations of Table 4: Balduzzi's weights of tasks come from the full datasets, for both sizes.
 
-    [P] does not state it. Of the readings in `unseen.metrics.aggregation` it is the one that agrees with both printed
-    values.
+    [P] does not state it. Of the readings in `tools/balduzzi.py` it is the one that agrees with both printed values.
     """
     rows = vtab_tasks().values()
     full = score_table("lightweight", "full").scores
     return aggregations([row.data for row in rows], [row.group for row in rows], reference=full)
-
-
-def balduzzi_readings(scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
-    """Return tau with the mean by reading of Balduzzi's weighting: with weights of the table, and of the full data."""
-    table, full = np.asarray(scores, np.float64), score_table("lightweight", "full").scores
-    mean = table.mean(axis=1)
-    found = {}
-    for name, (scale, one_game) in READINGS.items():
-        weights = (nash_weights(each, scale=scale, one_game=one_game) for each in (table, full))
-        own, other = (kendall_tau(mean, weighted_means(table, each)) for each in weights)
-        found[name] = (own, other)
-    return found
 
 
 def best_subsets(size: Size) -> tuple[Subset, ...]:
@@ -253,6 +240,6 @@ def claims() -> Mapping[str, Any]:
 
 
 @cache
-def _tables() -> dict[str, Any]:
+def _tables() -> Values:
     path = files("unseen.benchmarks.vtab") / "published" / "tables.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from unseen.benchmarks.vtab.analysis import (
     ModelScores,
@@ -16,11 +15,13 @@ from unseen.benchmarks.vtab.analysis import (
 )
 from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.reports.blocks import Material
 from unseen.reports.wording import counted, listed
 from unseen.results.info import metric_style
 from unseen.results.table import (
+    DisplayNames,
     Table,
     TableCell,
     default_tables,
@@ -103,7 +104,7 @@ class Ranking:
         rows = {row.key: row for row in self.rows}
         return [rows[key] for key in self.decisions[self.mean].order] if rows else []
 
-    def tables(self, names: Mapping[str, str], older: int = 0) -> list[Table]:
+    def tables(self, names: DisplayNames, older: int = 0) -> list[Table]:
         """Return the table of ranked rows, and one of incomplete rows if there are any.
 
         Args:
@@ -124,7 +125,6 @@ class Ranking:
                 title,
                 ["method" if any(row.source for row in rows) else "model", *(column.head for column in columns)],
                 [[_head(row, called[row.key]), *(self._cell(row, column) for column in columns)] for row in rows],
-                range(1, 1 + len(columns)),
                 ["" if row.source else row.model for row in rows],  # filters are for the user's models
                 groups=["", *(column.group for column in columns)],
                 notes=notes,
@@ -147,9 +147,9 @@ class Ranking:
             cells=row.cells(column.tasks),
         )
 
-    def to_rows(self) -> list[dict[str, Any]]:
+    def to_rows(self) -> list[Values]:
         """Return the rows as JSON values, scores in percent."""
-        called, found = self._names({}), list[dict[str, Any]]()
+        called, found = self._names({}), list[Values]()
         for row, lacks in [*((row, "") for row in self.ordered), *self.incomplete]:
             name = {"method": called[row.key], "model": row.model, "own": not row.source, "source": row.source}
             scores = {task: 100 * value for task, value in row.medians.items()}
@@ -158,7 +158,7 @@ class Ranking:
             found.append({**name, "scores": scores, **own, **place})
         return found
 
-    def _means(self, key: str) -> dict[str, Any]:
+    def _means(self, key: str) -> Values:
         """Return the means of a row and its place, as JSON values."""
         best, means = self.decisions[self.mean], [column for column in self.columns if len(column.tasks) > 1]
         interval = best.intervals[key]
@@ -177,7 +177,7 @@ class Ranking:
         parts = [[row for row in rows if bool(row.source) == published] for published in (False, True)]
         return row_names(parts[0], short) | row_names(parts[1], short)
 
-    def _caption(self, names: Mapping[str, str]) -> str:
+    def _caption(self, names: DisplayNames) -> str:
         examples = "all examples" if self.size == "full" else "1,000 examples"
         adapted = "linear" if self.table == "linear" else f"{self.table} sweep"
         words = [names.get("vtab", "VTAB"), "top-1 accuracy (%)", adapted, examples]
@@ -256,7 +256,7 @@ def compare(results: Sequence[Result], *, table: Adaptation | None = None, size:
     return found
 
 
-def vtab_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def vtab_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of VTAB for all outputs, setting by setting; results of fixed budgets have their own."""
     found: list[Table] = []
     rest: list[Result] = []

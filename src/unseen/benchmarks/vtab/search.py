@@ -21,12 +21,13 @@ from typing import Any, final
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.data import Split
-from unseen.data.dataset import IntArray
 
 #: A setting of hyper-parameters by name, with its outcome once it was tried.
-Trial = dict[str, Any]
+Trial = Values
 BLANK = -1
 #: Keys of a trial that are not of its setting.
 OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note")

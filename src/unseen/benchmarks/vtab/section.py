@@ -49,7 +49,7 @@ from unseen.reports.wording import PERCENT, counted, lead_sentence
 from unseen.results.comparability import older_note
 from unseen.results.grid import Summary
 from unseen.results.info import MetricStyle
-from unseen.results.table import summary_cell
+from unseen.results.table import DisplayNames, summary_cell
 
 TAU = MetricStyle("tau", "tau")
 
@@ -169,7 +169,7 @@ vtab_section = SectionSpec(
 
 
 def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
-    return Table(caption, columns, rows, range(1, len(columns)), folded=True)
+    return Table(caption, columns, rows, folded=True)
 
 
 def subset_table(table: ScoreTable, size: Size, subset_size: int = 5, count: int = 5) -> Table:
@@ -196,15 +196,11 @@ def aggregation_table(table: ScoreTable, size: Size) -> Table:
     """Return Table 4 with the taus that a table gives, and their distance from the printed ones."""
     printed, rows = aggregation_taus(size), []
     for name, tau in agreement_with_mean(table.scores, published_aggregations()).items():
-        rows.append([TableCell(name), tau_cell(*printed[name]), *deviation_cells(tau, printed[name])])
+        distance = (tau - printed[name][0]) / printed[name][1]
+        cells = [tau_cell(*printed[name]), tau_cell(tau), TableCell(f"{distance:+.1f}", distance)]
+        rows.append([TableCell(name), *cells])
     caption = "Other ways to aggregate (Table 4): Kendall's tau with the mean, for the published methods"
     return _table(caption, ["aggregation", "paper", "here", "difference in standard deviations"], rows)
-
-
-def deviation_cells(tau: float, printed: tuple[float, float]) -> list[TableCell]:
-    """Return a tau and its distance from a printed mean, in printed standard deviations."""
-    distance = (tau - printed[0]) / printed[1]
-    return [tau_cell(tau), TableCell(f"{distance:+.1f}", distance)]
 
 
 def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
@@ -225,7 +221,7 @@ def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
     return [_table(caption, ["aggregation", "tau", "deviation"], cells)]
 
 
-def human_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, str], size: Size) -> Table:
+def human_table(own: Mapping[str, Sequence[ModelScores]], names: DisplayNames, size: Size) -> Table:
     """Return Table 3: raters and chance, in mean per-class accuracy, and a user's models in the same metric.
 
     Args:
@@ -240,7 +236,7 @@ def human_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, st
     return _table("Human raters (Table 3): mean per-class accuracy (%)", columns, _reference_rows(rows, mine))
 
 
-def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, str]) -> Table:
+def literature_table(own: Mapping[str, Sequence[ModelScores]], names: DisplayNames) -> Table:
     """Return Table 8: the best published method on all examples, the literature, and a user's models of that size.
 
     Args:

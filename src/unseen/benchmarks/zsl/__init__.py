@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from unseen.results.info import BenchmarkInfo, MetricStyle
 from unseen.zeroshot.catalogue import load_method
 
 
-def _cell_options(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def _cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
     """Return the options that plan a cell: cells of single validation folds need `robustness`."""
     return parameters if parameters.get("fold", "all") == "all" else {**parameters, "robustness": True}
 
 
-def _cell_citations(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+def _cell_citations(parameters: Mapping[str, object]) -> tuple[str, ...]:
     return (load_method(str(parameters["method"])).card.citation,)
 
 

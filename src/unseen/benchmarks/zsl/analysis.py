@@ -92,11 +92,10 @@ class MethodRanks:
         """Return mean ranks, and how often each method is at each rank (Figs. 4 and 7 of the paper)."""
         places = [str(place + 1) for place in range(len(self.table.methods))]
         rows = [
-            [method, f"{mean:.2f}", *(str(count) if count else "·" for count in counts)]
+            [TableCell(method), TableCell(f"{mean:.2f}", mean), *(TableCell(str(n or "·"), n) for n in counts)]
             for method, mean, counts in self.rows
         ]
-        heads = ["method", "mean rank", *places]
-        return text_table(f"ranks by {title}", heads, rows, notes=[self.caption])
+        return Table(f"ranks by {title}", ["method", "mean rank", *places], rows, notes=[self.caption])
 
 
 class Statement(NamedTuple):
@@ -105,12 +104,6 @@ class Statement(NamedTuple):
     text: str
     holds: bool
     evidence: str
-
-
-def text_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> Table:
-    """Return a table of words; all columns but the first are aligned as numbers."""
-    cells = [[TableCell(text) for text in row] for row in rows]
-    return Table(caption, heads, cells, range(1, len(heads)), notes=notes)
 
 
 def settings(
@@ -299,21 +292,25 @@ def dataset_sizes(datasets: Sequence[Dataset]) -> Table:
     heads = ["dataset", "attributes", "classes", "test classes", "images", "trainval", "test seen", "test unseen"]
     rows = []
     for dataset in datasets:
-        name, split = short_name(dataset.id), str(getattr(dataset, "protocol", "PS"))
+        name, split = short_name(dataset.id), str(getattr(dataset, "protocol", ""))
+        attributes = getattr(dataset, "attributes", None)
         sizes = {part: len(images) for part, images in dataset.splits.items()}
         paper = ["attributes", "classes", "test_classes", "images"]
         paper += ["ss_train", "", "ss_test"] if split == "SS" else ["ps_train", "ps_test_seen", "ps_test_unseen"]
         own = [
-            getattr(dataset, "attributes", np.empty((0, 0))).shape[1],
+            0 if attributes is None else attributes.shape[1],
             len(dataset.class_names),
             len(np.unique(dataset.split("test_unseen").labels)) if "test_unseen" in sizes else 0,
             sum(sizes.values()),
             *(sizes.get(part, 0) for part in ("trainval", "test_seen", "test_unseen")),
         ]
         printed = [table(1).value(name, column) for column in paper]
-        texts = [f"{o:,}" + ("" if p is None or p == o else f" ({p:,.0f})") for o, p in zip(own, printed, strict=True)]
-        rows.append([f"{name} {split}", *texts])
-    return text_table("datasets; the paper's Table 1 in brackets where it differs", heads, rows)
+        cells = [
+            TableCell(f"{o:,}" + ("" if p is None or p == o else f" ({p:,.0f})"), o)
+            for o, p in zip(own, printed, strict=True)
+        ]
+        rows.append([TableCell(f"{name} {split}".strip()), *cells])
+    return Table("datasets; the paper's Table 1 in brackets where it differs", heads, rows)
 
 
 def make_look(classes: Sequence[str], labels: np.ndarray, test: Images, seed: int, images: int = 400) -> Look:

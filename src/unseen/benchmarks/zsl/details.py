@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.records import Result
 from unseen.core.typed import Typed
@@ -86,8 +86,8 @@ class ZslDetails(Typed):
     indistinguishable_classes: int = 0
     audit: str = ""
     splits_digest: str = ""
-    look: dict[str, Any] = field(default_factory=dict)
-    best: dict[str, Any] = field(default_factory=dict)
+    look: Values = field(default_factory=dict)
+    best: Values = field(default_factory=dict)
     calibration: float = 0.0
     per_class: dict[str, float] = field(default_factory=dict)
     curve: dict[str, list[float]] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def short_name(dataset: str) -> str:
     return "aPY" if name == "APY" else name
 
 
-def pack_outcomes(outcomes: ImageOutcomes) -> dict[str, Any]:
+def pack_outcomes(outcomes: ImageOutcomes) -> Values:
     """Return outcomes per test image as the fields of `ZslDetails`."""
     return {
         "zsl_correct": pack_correct(outcomes.zsl),

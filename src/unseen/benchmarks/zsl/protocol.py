@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.workbench import (
-    GIVEN,
     PROMPT_VERSION,
     Wanted,
     Workbench,
@@ -28,20 +26,20 @@ from unseen.benchmarks.workbench import (
 from unseen.benchmarks.zsl import ZSL
 from unseen.benchmarks.zsl.analysis import make_look
 from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
-from unseen.core.errors import DataError, UnknownNameError, UnseenError
+from unseen.core.arrays import IntArray
+from unseen.core.errors import DataError, UnseenError
 from unseen.core.identity import option
-from unseen.core.names import Name
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
-from unseen.core.run_record import RunRecord, dropped
-from unseen.core.search_record import search_record
+from unseen.core.run_record import RunRecord, dropped, search_record
 from unseen.data import Dataset
-from unseen.data.dataset import IntArray
+from unseen.data.sources.features import FeatureDataset
 from unseen.results.info import BenchmarkInfo
 from unseen.zeroshot.catalogue import expand_methods, load_method, make_method
-from unseen.zeroshot.embeddings import check_source, class_embeddings
+from unseen.zeroshot.embeddings import check_source, class_embeddings, normalise_embeddings
 from unseen.zeroshot.problem import (
     ClassSplit,
+    FloatArray,
     Fold,
     Images,
     Problem,
@@ -57,6 +55,8 @@ if TYPE_CHECKING:
 
 #: Class embeddings by a text tower.
 PROMPTS = "prompts"
+#: The model of datasets without features.
+DEFAULT_MODEL = "packaged:efficientnet-lite0"
 _NO_TRAINING, _NO_IMAGE = "no training image", "no image"
 
 
@@ -140,12 +140,6 @@ class ZslBenchmark(Benchmark):
         folds: tuple[Any, ...] = ("all", 1, 2, 3) if self.robustness else ("all",)
         return [{"method": method, "fold": fold} for method in self.chosen for fold in folds]
 
-    def plan(self, model: str, dataset: str) -> list[Cell]:
-        brings = given_model(dataset)
-        if model.startswith(GIVEN) and brings and model != brings:
-            raise UnknownNameError(f"features of {dataset}", model, [brings])
-        return super().plan(model, dataset)
-
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         prompts = {"prompts": PROMPT_VERSION} if self.embedding == PROMPTS else {}
         return {point["method"]: load_method(point["method"]).version, **prompts, **text_version(self.text_model)}
@@ -162,7 +156,7 @@ class ZslBenchmark(Benchmark):
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
 
         problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
-        if hasattr(bench.dataset(cells[0].dataset), "attributes"):  # the paper's data: its Fig. 2
+        if isinstance(bench.dataset(cells[0].dataset), FeatureDataset):  # Fig. 2 of the paper
             labels = np.concatenate([part.y for part in problem.parts.values()])
             look = make_look(problem.class_names, labels, problem.test_unseen, self.seed)
             details = replace(details, look=look.to_dict())
@@ -218,14 +212,29 @@ class ZslBenchmark(Benchmark):
             record=RunRecord() if folds is None else search_record(found.tuning.on(folds), found.best),
         )
 
-    def problem(self, bench: Workbench, model: str, name: str) -> tuple[Problem, ZslDetails]:
-        """Return the problem of one model on one dataset, features scaled, and what every result states about it."""
+    def problem(
+        self,
+        bench: Workbench,
+        model: str,
+        name: str,
+        *,
+        embeddings: FloatArray | None = None,
+        unseen: IntArray | None = None,
+    ) -> tuple[Problem, ZslDetails]:
+        """Return the problem of one model on one dataset, features scaled, and what every result states about it.
+
+        Args:
+            embeddings: of the classes, in place of `embedding`.
+            unseen: the unseen classes, in place of `split`.
+        """
 
         dataset = bench.dataset(name)
         source = self.embedding
         if source == "auto":
-            source = "attributes" if hasattr(dataset, "attributes") else "glove"
-        if source == PROMPTS:
+            source = "attributes" if getattr(dataset, "attributes", None) is not None else "glove"
+        if embeddings is not None:
+            embeddings = normalise_embeddings(np.asarray(embeddings, np.float64), dataset.class_names, "embeddings")
+        elif source == PROMPTS:
             embeddings = text_embeddings(bench, self.text_model or model, dataset.class_names, self.templates)
         else:
             embeddings = class_embeddings(source, dataset)
@@ -233,20 +242,39 @@ class ZslBenchmark(Benchmark):
             split: Images(np.asarray(rows.features[:], np.float32), rows.labels)
             for split, rows in bench.splits(model, name, self.layer).items()
         }
-        division, lost = self._divide(dataset, {split: part.y for split, part in images.items()})
-        train, unseen, seen = (join_images(images, splits) for splits in self._parts(images))
+        problem, details, record = self.assemble(dataset, images, embeddings, source, unseen)
+        bench.recorder.add(record)
+        return problem, details
+
+    def assemble(
+        self,
+        dataset: Dataset,
+        images: Mapping[str, Images],
+        embeddings: FloatArray,
+        source: str,
+        unseen: IntArray | None = None,
+    ) -> tuple[Problem, ZslDetails, RunRecord]:
+        """Return the problem, features scaled, what every result states about it, and the record of unused classes.
+
+        Args:
+            images: of every split of the dataset.
+            embeddings: (c, a), rows of length 1.
+            source: name of the embeddings.
+            unseen: the unseen classes, in place of `split`.
+        """
+        division, lost = self._divide(dataset, {split: part.y for split, part in images.items()}, unseen)
+        train, new, old = (join_images(images, splits) for splits in self._parts(images))
         problem = Problem(
             train.of(division.seen),
-            unseen.of(division.unseen),
-            seen.of(division.seen),
+            new.of(division.unseen),
+            old.of(division.seen),
             embeddings,
             list(dataset.class_names),
             division.folds,
             self.split,
         )
         used = len(problem.seen) + len(problem.unseen)
-        bench.recorder.classes(len(dataset.class_names), used)
-        bench.recorder.add(RunRecord(dropped=dropped("class", lost)))
+        record = RunRecord(classes_given=len(dataset.class_names), classes_used=used, dropped=dropped("class", lost))
         details = ZslDetails(
             classes=used,
             seen_classes=len(problem.seen),
@@ -262,7 +290,7 @@ class ZslBenchmark(Benchmark):
             audit=audit_unseen(dataset.class_names, dataset.wnids, problem.unseen).summary,
             splits_digest=str(getattr(dataset, "splits_digest", "")),
         )
-        return problem.normalised(self.normalise), details
+        return problem.normalised(self.normalise), details, record
 
     def _parts(self, splits: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
         """Return the splits of a dataset that hold training images, and test images of unseen and of seen classes.
@@ -275,36 +303,36 @@ class ZslBenchmark(Benchmark):
             return ["trainval"], ["test_unseen"], ["test_seen"]
         standard = self.split == "SS"
         training = [split for split in splits if split != "test" or standard]
-        return training, list(splits), [] if standard else ["test"]
+        return training, list(splits), [] if standard or "test" not in splits else ["test"]
 
     def _trained(self, labels: Mapping[str, IntArray]) -> IntArray:
         """Return the labels of the images that seen classes train on."""
         return np.concatenate([np.empty(0, np.int64), *(labels[split] for split in self._parts(labels)[0])])
 
-    def _divide(self, dataset: Dataset, labels: Mapping[str, IntArray]) -> tuple[ClassSplit, dict[str, str]]:
+    def _divide(
+        self, dataset: Dataset, labels: Mapping[str, IntArray], unseen: IntArray | None = None
+    ) -> tuple[ClassSplit, dict[str, str]]:
         """Return the seen and unseen classes that have images, and the classes that are lost, with the reason.
 
         Args:
             labels: class of each image, by split of the dataset.
+            unseen: the unseen classes, in place of `split`.
         """
 
         names, wnids = dataset.class_names, dataset.wnids
-        if hasattr(dataset, "attributes"):
-            protocol = getattr(dataset, "protocol", "PS")
+        if isinstance(dataset, FeatureDataset) and (protocol := dataset.protocol):
             if self.split != protocol:
                 raise DataError(
                     f"{dataset.id!r} is loaded with the split {protocol}, not {self.split!r}. Write "
                     f"{dataset.id.partition('?')[0]}?split={self.split}."
                 )
-            folds = tuple(Fold(fold.train, fold.val) for fold in getattr(dataset, "folds", ()))
-            seen, unseen = np.unique(labels["trainval"]), np.unique(labels["test_unseen"])
-            used = np.union1d(seen, unseen)
+            folds = tuple(Fold(fold.train, fold.val) for fold in dataset.folds)
+            seen, tested = np.unique(labels["trainval"]), np.unique(labels["test_unseen"])
+            used = np.union1d(seen, tested)
             lost = {name: "no image" for i, name in enumerate(names) if i not in used}
-            return ClassSplit(seen, unseen, folds), lost
-        if "test" not in labels:
-            raise DataError(f"{dataset.id!r} has no test split; zero-shot learning tests on it.")
+            return ClassSplit(seen, tested, folds or self._folds(dataset, seen)), lost
         division: ClassSplit = split_classes(
-            self.split,
+            self.split if unseen is None else unseen,
             names,
             wnids,
             counts=np.bincount(np.concatenate(list(labels.values())), minlength=len(names)).tolist(),
@@ -313,24 +341,19 @@ class ZslBenchmark(Benchmark):
             drop_unknown=self.drop_unknown,
         )
         seen = np.intersect1d(division.seen, self._trained(labels))
-        unseen = np.intersect1d(division.unseen, np.concatenate(list(labels.values())))
+        tested = np.intersect1d(division.unseen, np.concatenate(list(labels.values())))
         lost = {names[i]: _NO_TRAINING for i in np.setdiff1d(division.seen, seen)}
-        lost |= {names[i]: _NO_IMAGE for i in np.setdiff1d(division.unseen, unseen)}
+        lost |= {names[i]: _NO_IMAGE for i in np.setdiff1d(division.unseen, tested)}
         used = np.union1d(division.seen, division.unseen)
         lost |= {name: f"not in the split {self.split}" for i, name in enumerate(names) if i not in used}
         lost |= dict.fromkeys(division.unknown, "in the split file, but no class of the dataset")
         if len(seen) < len(division.seen):
-            keys = [(wnids[i] if wnids else None) or names[i] for i in seen]
-            division = replace(division, folds=draw_folds(seen, keys, self.seed))
-        return replace(division, seen=seen, unseen=unseen), lost
+            division = replace(division, folds=self._folds(dataset, seen))
+        return replace(division, seen=seen, unseen=tested), lost
 
-
-def given_model(dataset: str) -> str:
-    """Return the name of the features that a dataset brings, such as `xlsa17:res101`; "" if it needs a model."""
-    name = Name.parse(dataset)
-    if f"{name.scheme}:" != GIVEN or "images" in name.options:
-        return ""
-    return GIVEN + (Path(name.options["features"]).stem if "features" in name.options else "res101")
+    def _folds(self, dataset: Dataset, seen: IntArray) -> tuple[Fold, ...]:
+        names, wnids = dataset.class_names, dataset.wnids
+        return draw_folds(seen, [(wnids[i] if wnids else None) or names[i] for i in seen], self.seed)
 
 
 def _summary(result: Result) -> str:

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from unseen.benchmarks.zsl.details import ALL_FOLDS, BENCHMARK, details_of, parameters_of, short_name
 from unseen.core.errors import UnknownNameError
+from unseen.core.identity import Values
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.results.info import MetricStyle
@@ -58,7 +58,7 @@ class PublishedTable:
 
 
 @cache
-def _content() -> dict[str, Any]:
+def _content() -> Values:
     return tomllib.loads((files("unseen.benchmarks.zsl") / "published.toml").read_text(encoding="utf-8"))
 
 
@@ -114,7 +114,7 @@ def printed_tables(number: int, most: int = 6) -> list[Table]:
     for start in range(0, len(printed.columns), most):
         columns = printed.columns[start : start + most]
         rows = [
-            [TableCell(name, name.lower())]
+            [TableCell(name)]
             + [
                 TableCell() if math.isnan(v) else TableCell(value=v / 100, metric=style)
                 for v in values[start : start + most]
@@ -122,7 +122,7 @@ def printed_tables(number: int, most: int = 6) -> list[Table]:
             for name, values in printed.rows.items()
         ]
         caption = f"Table {number}: {printed.caption} (%)"
-        found.append(Table(caption, ["method", *columns], rows, range(1, 1 + len(columns))))
+        found.append(Table(caption, ["method", *columns], rows))
     return found
 
 

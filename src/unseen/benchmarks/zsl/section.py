@@ -43,7 +43,7 @@ from unseen.reports.charts import Axis, Bars, Dots, Lines, Matrix, Panels, Scatt
 from unseen.reports.scores import overview_chart
 from unseen.reports.wording import is_reference, lead_sentence, short_names
 from unseen.results import Group
-from unseen.results.table import Table
+from unseen.results.table import DisplayNames, Table
 from unseen.zeroshot.problem import Images
 
 #: Models whose methods have charts of their own; the other models have tables.
@@ -90,7 +90,7 @@ class _Content:
                 found.append((group, max(means, key=lambda method: (means[method], method))))
         return found
 
-    def place(self, group: Group, before: str, names: Mapping[str, str]) -> str:
+    def place(self, group: Group, before: str, names: DisplayNames) -> str:
         """Return dataset and split of a setting after some letters; "" if there is only one setting."""
         dataset = plain_name(group.results[0].cell.dataset)
         words = f"{before}{names.get(dataset, dataset)}, {parameters_of(group.results[0]).split}"
@@ -153,7 +153,7 @@ def _headlines(content: _Content) -> list[Headline | Text]:
         if details.chance:  # unknown for published numbers
             text = f"{text} Values are per-class accuracy among {details.unseen_classes} unseen classes{suffix}; "
             text += f"chance is {100 * details.chance:.1f}\u202f%"
-            within = all(each.low <= details.chance for each in own)
+            within = all(each.interval.low <= details.chance for each in own)
             text += ", which the confidence interval contains." if within else "."
             evidence = "not above chance" if within else evidence
         found.append(Headline(question, text, evidence, significant))
@@ -190,7 +190,7 @@ def _runs(content: _Content) -> Iterator[Figure | Table | Text]:
             tables.append(folds_table(run))
             yield _folds_figure(run, tables[-1])
             continue
-        tables.append(method_table(run, folded=run.model not in leading))
+        tables.append(method_table(run, folded=run.model not in leading[:1]))
         if run.model in leading:
             yield _method_figure(run, tables[-1])
             yield from filter(None, [_curve_figure(run)])

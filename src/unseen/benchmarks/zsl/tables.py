@@ -20,7 +20,7 @@ from unseen.core.records import Result
 from unseen.results.comparability import older_note
 from unseen.results.grid import candidate_of, summary_of
 from unseen.results.info import MetricStyle, metric_style
-from unseen.results.table import MARK_NOTE, Table, TableCell, mark_of, run_findings
+from unseen.results.table import MARK_NOTE, DisplayNames, Table, TableCell, mark_of, run_findings
 from unseen.stats import Candidate, Decision, decide, unpaired_difference
 from unseen.zeroshot.problem import IMAGENET_SPLITS
 
@@ -46,7 +46,7 @@ class Run:
     older: int = 0
 
 
-def runs_of(results: Collection[Result], names: Mapping[str, str]) -> list[Run]:
+def runs_of(results: Collection[Result], names: DisplayNames) -> list[Run]:
     """Return the runs in order of appearance.
 
     Args:
@@ -66,7 +66,7 @@ def runs_of(results: Collection[Result], names: Mapping[str, str]) -> list[Run]:
     return found
 
 
-def zsl_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def zsl_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return one table per run: methods by metrics, or methods by validation folds."""
     return [method_table(run) if run.on_all_folds else folds_table(run) for run in runs_of(results, names)]
 
@@ -98,12 +98,12 @@ def method_table(run: Run, *, folded: bool = False) -> Table:
         note = "transductive" if details.transductive else ""
         cells = [_cell(result, metric, decisions[metric]) for metric in shown]
         printed = [number(printed_value(result, metric), metric) for metric in paper]
-        rows.append([TableCell(method, method.lower(), note=note, hint=chosen), *cells, *printed])
+        rows.append([TableCell(method, note=note, hint=chosen), *cells, *printed])
     heads = [style_of(m).heading for m in shown] + [f"{style_of(m).title}, paper" for m in paper]
     marked = any(cell.mark for row in rows for cell in row)
     notes = [*_run_notes(run), f"{MARK_NOTE}." if marked else "", f"Paper: {source()}." if paper else ""]
-    table = _table(f"By method · {run.title}", ["method"], heads, rows)
-    return replace(table, folded=folded, notes=[note for note in notes if note])
+    columns, shown_notes = ["method", *heads], [note for note in notes if note]
+    return Table(f"By method · {run.title}", columns, rows, folded=folded, notes=shown_notes)
 
 
 def folds_table(run: Run) -> Table:
@@ -116,20 +116,12 @@ def folds_table(run: Run) -> Table:
         decision = decide_methods(own, "zsl")
         for result in own:
             cells.setdefault(parameters_of(result).method, {})[fold] = _cell(result, "zsl", decision)
-    rows = [[words(method), *(by_fold.get(fold, TableCell()) for fold in folds)] for method, by_fold in cells.items()]
-    table = _table(f"ZSL by fold (%) · {run.title}", ["method"], [f"fold {fold}" for fold in folds], rows)
+    rows = [
+        [TableCell(method), *(by_fold.get(fold, TableCell()) for fold in folds)] for method, by_fold in cells.items()
+    ]
     notes = ["Hyper-parameters chosen on one fold of validation classes alone.", *_run_notes(run)]
-    return replace(table, folded=True, notes=notes)
-
-
-def _table(caption: str, names: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
-    """Return a table whose first columns are names and the others numbers."""
-    return Table(caption, [*names, *heads], rows, range(len(names), len(names) + len(heads)))
-
-
-def words(text: str) -> TableCell:
-    """Return a cell of words."""
-    return TableCell(text, text.lower())
+    columns = ["method", *(f"fold {fold}" for fold in folds)]
+    return Table(f"ZSL by fold (%) · {run.title}", columns, rows, folded=True, notes=notes)
 
 
 def number(value: float | None, metric: str = "zsl") -> TableCell:
@@ -202,8 +194,8 @@ def splits_compared(results: Sequence[Result]) -> Table:
             ss, ps = by_split["SS"], by_split["PS"]
             change = unpaired_difference(summary_of([ps], "zsl").interval, summary_of([ss], "zsl").interval)
             cells = [measured(ss), measured(ps), replace(number(change.value), interval=change)]
-            rows.append([words(data), words(method), *cells])
-    return _table("SS against PS: ZSL (%)", ["data", "method"], ["SS", "PS", "change"], rows)
+            rows.append([TableCell(data), TableCell(method), *cells])
+    return Table("SS against PS: ZSL (%)", ["data", "method", "SS", "PS", "change"], rows)
 
 
 def inductive_and_transductive(results: Sequence[Result]) -> Table:
@@ -215,9 +207,9 @@ def inductive_and_transductive(results: Sequence[Result]) -> Table:
                 both = [values[method, split] for method in pair if (method, split) in values]
                 if len(both) == 2:
                     cells = [measured(each, metric) for metric in ("zsl", "H") for each in both]
-                    rows.append([words(f"{dataset} {split} {rest}"), words(pair[0]), *cells])
-    heads = ["ZSL", "ZSL, transductive", "H", "H, transductive"]
-    return _table("transductive beside inductive (%)", ["data", "method"], heads, rows)
+                    rows.append([TableCell(f"{dataset} {split} {rest}"), TableCell(pair[0]), *cells])
+    columns = ["data", "method", "ZSL", "ZSL, transductive", "H", "H, transductive"]
+    return Table("transductive beside inductive (%)", columns, rows)
 
 
 def cross_dataset_tables(results: Sequence[Result]) -> list[Table]:
@@ -236,13 +228,13 @@ def cross_dataset_tables(results: Sequence[Result]) -> list[Table]:
             order = sorted(pairs, key=lambda pair: (pair[0], pair[0] != pair[1]))
             printed = [pair for pair in order if any(_printed(r.get(pair)) is not None for r in by_method.values())]
             rows = [
-                [words(model), words(method), *(measured(by_pair.get(pair)) for pair in order)]
+                [TableCell(model), TableCell(method), *(measured(by_pair.get(pair)) for pair in order)]
                 + [number(_printed(by_pair.get(pair))) for pair in printed]
                 for method, by_pair in by_method.items()
             ]
             heads = [*map(":".join, order), *(f"{':'.join(pair)}, paper" for pair in printed)]
             title = "across datasets, training set : test set: ZSL (%)" + (f" · {group.words}" if group.words else "")
-            found.append(_table(title, ["model", "method"], heads, rows))
+            found.append(Table(title, ["model", "method", *heads], rows))
     return found
 
 
@@ -258,8 +250,8 @@ def imagenet_splits(results: Sequence[Result]) -> Table:
         for metric in IMAGENET_METRICS:
             cells = [measured(by_split.get(split), metric) for split in columns]
             if any(cell.value is not None for cell in cells):
-                rows.append([words(data), words(method), words(style_of(metric).title), *cells])
-    return _table("ImageNet splits (%)", ["data", "method", "measure"], columns, rows)
+                rows.append([TableCell(data), TableCell(method), TableCell(style_of(metric).title), *cells])
+    return Table("ImageNet splits (%)", ["data", "method", "measure", *columns], rows)
 
 
 def _by_method(results: Sequence[Result]) -> Iterator[tuple[str, str, dict[str, Result]]]:

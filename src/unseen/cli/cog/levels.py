@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
@@ -21,7 +21,7 @@ from unseen.benchmarks.cog.check import (
     plan_cost,
 )
 from unseen.cli.options import DEFAULT_MODELS, HomeOption, JsonOption, split_names
-from unseen.cli.tables import console, count, print_json, print_table, say
+from unseen.cli.tables import count, print_json, print_table, say
 from unseen.concepts import (
     Eligibility,
     InformationContent,
@@ -47,41 +47,38 @@ from unseen.concepts.imagenet import check_wnids
 from unseen.concepts.similarity import SimilarityFunction
 from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.data.sources.imagenet.cog import Caps, read_levels
 from unseen.data.sources.imagenet.source import levels_file
 
 
 def levels(
-    counts: Annotated[Path | None, typer.Option(help="CSV: concept and number of images per line.")] = None,
-    images: Annotated[
-        Path | None, typer.Option(help="Folder with a sub-folder or a tar file of images per concept.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the levels to this JSON file.")] = None,
-    seen: Annotated[str, typer.Option(help="imagenet-1k, or a file with one concept per line.")] = "imagenet-1k",
-    number: Annotated[int, typer.Option("--levels", metavar="N", help="Number of levels.")] = 5,
-    size: Annotated[int, typer.Option(help="Concepts per level.")] = 1000,
-    measure: Annotated[str, typer.Option(help="lin, jiang-conrath, resnik, wu-palmer, path, ... or text.")] = "lin",
+    counts: Annotated[Path | None, Option(help="CSV: concept and number of images per line.")] = None,
+    images: Annotated[Path | None, Option(help="Folder with a sub-folder or a tar file of images per concept.")] = None,
+    output: Annotated[Path | None, Option(help="Write the levels to this JSON file.")] = None,
+    seen: Annotated[str, Option(help="imagenet-1k, or a file with one concept per line.")] = "imagenet-1k",
+    number: Annotated[int, Option("--levels", metavar="N", help="Number of levels.")] = 5,
+    size: Annotated[int, Option(help="Concepts per level.")] = 1000,
+    measure: Annotated[str, Option(help="lin, jiang-conrath, resnik, wu-palmer, path, ... or text.")] = "lin",
     min_images: Annotated[
-        int | None, typer.Option(metavar="N", help="Drop concepts with fewer images; 782 in WordNet, else none.")
+        int | None, Option(metavar="N", help="Drop concepts with fewer images; 782 in WordNet, else none.")
     ] = None,
     drop_subtree: Annotated[
-        list[str] | None, typer.Option(help="Drop a concept and all below it (person in WordNet). May be repeated.")
+        list[str] | None, Option(help="Drop a concept and all below it (person in WordNet). May be repeated.")
     ] = None,
     discard: Annotated[
-        str | None, typer.Option(help="File of concepts to drop, or 'none'; Table A of the paper in WordNet.")
+        str | None, Option(help="File of concepts to drop, or 'none'; Table A of the paper in WordNet.")
     ] = None,
-    ontology: Annotated[Path | None, typer.Option(help="Your own is-a edges (.csv, .tsv, .json), not WordNet.")] = None,
-    root: Annotated[str | None, typer.Option(help="Common root of the concepts of --ontology without parent.")] = None,
-    rerank: Annotated[str | None, typer.Option(help="Rank the chosen concepts again by this measure.")] = None,
-    random: Annotated[int, typer.Option(help="Make this number of random control levels (15 in the paper).")] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of --random.")] = 0,
+    ontology: Annotated[Path | None, Option(help="Your own is-a edges (.csv, .tsv, .json), not WordNet.")] = None,
+    root: Annotated[str | None, Option(help="Common root of the concepts of --ontology without parent.")] = None,
+    rerank: Annotated[str | None, Option(help="Rank the chosen concepts again by this measure.")] = None,
+    random: Annotated[int, Option(help="Make this number of random control levels (15 in the paper).")] = 0,
+    seed: Annotated[int, Option(help="Seed of --random.")] = 0,
     vectors: Annotated[
-        Path | None, typer.Option(help="Word vectors for 'text': a word2vec, GloVe or Wikipedia2Vec file.")
+        Path | None, Option(help="Word vectors for 'text': a word2vec, GloVe or Wikipedia2Vec file.")
     ] = None,
-    published: Annotated[
-        Path | None, typer.Option(help="The authors' cog_levels_mapping_file.pkl, to compare.")
-    ] = None,
-    split: Annotated[Path | None, typer.Option(help="The authors' cog_concepts_split_file.pkl, to check.")] = None,
+    published: Annotated[Path | None, Option(help="The authors' cog_levels_mapping_file.pkl, to compare.")] = None,
+    split: Annotated[Path | None, Option(help="The authors' cog_concepts_split_file.pkl, to check.")] = None,
 ) -> None:
     """Build levels of unseen concepts, increasingly distant from the seen ones."""
     if root is not None and ontology is None:
@@ -191,25 +188,25 @@ def _print_split(levels: Levels, path: Path) -> None:
 
 
 def check(
-    root: Annotated[Path | None, typer.Argument(help="ImageNet-21K: folders or tar files per concept.")] = None,
-    levels: Annotated[Path | None, typer.Option(help="Levels, from `unseen cog levels --output`.")] = None,
-    in1k: Annotated[Path | None, typer.Option(help="ImageNet-1K, to check too.")] = None,
-    split: Annotated[Path | None, typer.Option(help="The authors' image lists.")] = None,
-    train: Annotated[int, typer.Option(help="Most training images per concept.")] = 1300,
-    test: Annotated[int, typer.Option(help="Test images per concept.")] = 50,
-    least: Annotated[int, typer.Option(help="Fewest training images per concept.")] = 732,
-    plan: Annotated[bool, typer.Option("--plan", help="Print the cost of a run: disk, memory, operations.")] = False,
-    models: Annotated[list[str] | None, typer.Option("--models", help="With --plan: the models of the run.")] = None,
-    solver: Annotated[str, typer.Option(help=f"With --plan: {' or '.join(PASSES)}.")] = "logistic",
-    dtype: Annotated[str, typer.Option(help="With --plan: type of the stored features.")] = "float32",
+    root: Annotated[Path | None, Argument(help="ImageNet-21K: folders or tar files per concept.")] = None,
+    levels: Annotated[Path | None, Option(help="Levels, from `unseen cog levels --output`.")] = None,
+    in1k: Annotated[Path | None, Option(help="ImageNet-1K, to check too.")] = None,
+    split: Annotated[Path | None, Option(help="The authors' image lists.")] = None,
+    train: Annotated[int, Option(help="Most training images per concept.")] = 1300,
+    test: Annotated[int, Option(help="Test images per concept.")] = 50,
+    least: Annotated[int, Option(help="Fewest training images per concept.")] = 732,
+    plan: Annotated[bool, Option("--plan", help="Print the cost of a run: disk, memory, operations.")] = False,
+    models: Annotated[list[str] | None, Option("--models", help="With --plan: the models of the run.")] = None,
+    solver: Annotated[str, Option(help=f"With --plan: {' or '.join(PASSES)}.")] = "logistic",
+    dtype: Annotated[str, Option(help="With --plan: type of the stored features.")] = "float32",
     cpu_gflops: Annotated[
-        float | None, typer.Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a CPU.")
+        float | None, Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a CPU.")
     ] = None,
     gpu_gflops: Annotated[
-        float, typer.Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a GPU; an A100's.")
+        float, Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a GPU; an A100's.")
     ] = 19_500.0,
     memory_limit: Annotated[
-        int, typer.Option(metavar="MB", help="With --plan: as in cog run; 0 is a quarter of the machine's memory.")
+        int, Option(metavar="MB", help="With --plan: as in cog run; 0 is a quarter of the machine's memory.")
     ] = 0,
     as_json: JsonOption = False,
     home: HomeOption = None,
@@ -220,7 +217,7 @@ def check(
     """
     if root is None and not plan:
         raise UsageError("give the ImageNet-21K root to check, or --plan for the cost of the whole of ImageNet-CoG.")
-    found: dict[str, Any] = {}
+    found: Values = {}
     lines: list[str] = []
     problems: Sequence[str] = ()
     sets: Sequence[ImageSet] = FULL_COG
@@ -241,6 +238,6 @@ def check(
         print_json(found)
     else:
         for line in lines:
-            console().print(line, soft_wrap=True, markup=False)
+            say(line)
     if problems:
         raise DataError(f"{count(len(problems), 'problem')}. The first: {problems[0]}.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
@@ -19,11 +19,11 @@ from unseen.benchmarks.cog.figures import FIGURES, Request, draw
 from unseen.benchmarks.cog.noise import NoiseReport, label_noise
 from unseen.benchmarks.cog.section import images_text, level_tables
 from unseen.cli.options import DEFAULT_MODELS, HomeOption, JsonOption, ModelsOption, split_names
-from unseen.cli.papers import dataset_cards_of, display_names, known_cards, model_cards_of
+from unseen.cli.papers import display_names, model_cards_of
 from unseen.cli.progress import ConsoleProgress
-from unseen.cli.results import show_results
+from unseen.cli.results import open_results, show_results
 from unseen.cli.run import Draft, study_command
-from unseen.cli.tables import console, print_json, print_model, print_table
+from unseen.cli.tables import console, print_json, print_model, print_table, say
 from unseen.concepts import ClassMapping, load_wordnet, map_classes, read_mapping, read_seen
 from unseen.core.class_table import OPEN
 from unseen.core.errors import DataError
@@ -38,7 +38,7 @@ from unseen.data.sources.imagenet.cog import read_concepts
 from unseen.data.sources.imagenet.source import levels_file
 from unseen.reports import save_chart
 from unseen.reports.page import ClassPictures
-from unseen.results import FILE_NAME, Group, ResultsDatabase
+from unseen.results import Group
 
 _DATA = ("packaged:emoji",)
 #: Options that build new levels; without them, the levels of ImageNet are those of its file.
@@ -64,7 +64,7 @@ def _prepare_finetuning(draft: Draft) -> None:
     draft.benchmarks = {"cog": frozen, **draft.benchmarks}
 
 
-def imagenet_data(name: str, options: dict[str, Any], home: Path | None) -> str:
+def imagenet_data(name: str, options: dict[str, object], home: Path | None) -> str:
     """Return `imagenet?train=8` as the dataset of all its concepts, with the levels of its file by default.
 
     If a file of levels has no other concepts than the default file, the features extracted for the default are used.
@@ -88,7 +88,7 @@ def imagenet_data(name: str, options: dict[str, Any], home: Path | None) -> str:
     return str(Name("imagenet", "cog", dict(sorted({**parsed.options, "levels": str(base.resolve())}.items()))))
 
 
-def data_with_ids(name: str, options: Mapping[str, Any], home: Path | None) -> str:
+def data_with_ids(name: str, options: Mapping[str, object], home: Path | None) -> str:
     """Return the name of a folder with the file of its class ids; create the file if there is none.
 
     The file is `FOLDER-wnids.tsv` in the current folder, with a line per class. An existing file is not changed, except
@@ -139,7 +139,7 @@ def _print_mapping(mapping: ClassMapping, path: Path) -> None:
     """Print a summary of the mapping and a short table of open classes."""
     advice = "classes with ? stay out until you write an id, or - for none, and run again."
     text = f"{mapping.summary} {path.name} has them all; {advice if mapping.doubtful else 'edit it.'}"
-    console(error=True).print(text)
+    say(text, error=True)
     rows = []
     for row in mapping.doubtful[:_MOST_SHOWN]:
         senses = [f"{sense.wnid} {sense.lemmas[0]} ({sense.relation})" for sense in row.senses[:_MOST_SENSES]]
@@ -154,7 +154,7 @@ def _print_mapping(mapping: ClassMapping, path: Path) -> None:
 def show_levels(results: Sequence[Result]) -> None:
     """Print levels with the most and the fewest images as tables and trends as text, by setting; then failures."""
     found = [result for result in results if result.ok]
-    names = display_names(found, model_cards_of(found), dataset_cards_of(found))
+    names = display_names(found)
     for group in settings(found):
         _show_setting(group, names)
     if failed := [result for result in results if not result.ok]:
@@ -175,7 +175,7 @@ def _show_setting(group: Group, names: Mapping[str, str]) -> None:
     if others:
         sentences.append(f"`unseen results --benchmark cog` also prints the tables with {', '.join(others)}.")
     for sentence in sentences:
-        console().print(sentence, soft_wrap=True, markup=False)
+        say(sentence)
 
 
 run = study_command(
@@ -198,38 +198,41 @@ finetune = study_command(
 
 
 def chart(
-    kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(FIGURES)}.")],
-    output: Annotated[Path, typer.Option("--output", help="File to write: .html, .svg, .png or .pdf.")],
-    study: Annotated[str, typer.Option("--study", help="Name of the study.")] = "cog",
+    kind: Annotated[str, Argument(help=f"One of: {', '.join(FIGURES)}.")],
+    output: Annotated[Path, Option("--output", help="File to write: .html, .svg, .png or .pdf.")],
+    study: Annotated[str, Option("--study", help="Name of the study.")] = "cog",
     models: Annotated[
-        list[str] | None, typer.Option("--models", metavar="NAME ...", help="Models: ids, names or patterns.")
+        list[str] | None, Option("--models", metavar="NAME ...", help="Models: ids, names or patterns.")
     ] = None,
-    category: Annotated[str | None, typer.Option(help="Category of models, such as self-supervision.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="The model that others are compared with.")] = None,
+    category: Annotated[str | None, Option(help="Category of models, such as self-supervision.")] = None,
+    baseline: Annotated[str | None, Option(help="The model that others are compared with.")] = None,
     level: Annotated[
         list[str] | None,
-        typer.Option("--level", metavar="LEVEL ...", help="For few-shot charts: L1 L3 L5, or all; three by default."),
+        Option("--level", metavar="LEVEL ...", help="For few-shot charts: L1 L3 L5, or all; three by default."),
     ] = None,
     seen: Annotated[
-        str | None, typer.Option(help="Seen concepts, if there are runs with both: in1k or in1k-blurred.")
+        str | None, Option(help="Seen concepts, if there are runs with both: in1k or in1k-blurred.")
     ] = None,
-    levels: Annotated[Path | None, typer.Option(help="For ranking: a file written by `unseen cog levels`.")] = None,
-    concept: Annotated[str | None, typer.Option(help="For kin: a name or WordNet id, such as 'tiger cat'.")] = None,
+    levels: Annotated[Path | None, Option(help="For ranking: a file written by `unseen cog levels`.")] = None,
+    concept: Annotated[str | None, Option(help="For kin: a name or WordNet id, such as 'tiger cat'.")] = None,
     data: Annotated[
-        str | None, typer.Option("--data", metavar="DATA", help="For kin and ranking: a dataset with pictures.")
+        str | None, Option("--data", metavar="DATA", help="For kin and ranking: a dataset with pictures.")
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--setting", metavar="NAME=VALUE", help="The setting, if a study has several."),
+        Option("--setting", metavar="NAME=VALUE", help="The setting, if a study has several."),
     ] = None,
     home: HomeOption = None,
 ) -> None:
     """Draw one figure of the paper from stored results, and describe what it shows."""
     bench = Workbench(home_folder(home))
-    results = _results(bench.home, study) if kind != "kin" and levels is None else []
+    results: list[Result] = []
+    if kind != "kin" and levels is None:
+        with open_results(home) as database:
+            results = database.latest(study, include_failed=False, benchmark=("cog", "cog-finetune"))
     request = Request(
         results,
-        cards=known_cards({result.cell.model for result in results}),
+        cards=model_cards_of(results),
         baseline=baseline,
         models=split_names(models),
         category=category,
@@ -244,33 +247,24 @@ def chart(
     drawn, words = draw(kind, request)
     save_chart(drawn, output)
     for line in words:
-        console().print(line, soft_wrap=True, markup=False)
-    console().print(f"Chart: {output}", soft_wrap=True, markup=False)
-
-
-def _results(home: Path, study: str) -> list[Result]:
-    with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
-        return [
-            result
-            for benchmark in ("cog", "cog-finetune")
-            for result in database.latest(study=study, benchmark=benchmark, include_failed=False)
-        ]
+        say(line)
+    say(f"Chart: {output}")
 
 
 def noise(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset whose classes have ids.")] = "packaged:emoji",
+    data: Annotated[str, Argument(metavar="DATA", help="A dataset whose classes have ids.")] = "packaged:emoji",
     data_option: Annotated[
-        str | None, typer.Option("--data", metavar="DATA", help="The dataset, like the argument DATA.")
+        str | None, Option("--data", metavar="DATA", help="The dataset, like the argument DATA.")
     ] = None,
     models: ModelsOption = None,
     confidence: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Least calibrated probability of another concept.")
+        float, Option(min=0.0, max=1.0, help="Least calibrated probability of another concept.")
     ] = 0.7,
     agreement: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Least share of the nearest neighbours with its label.")
+        float, Option(min=0.0, max=1.0, help="Least share of the nearest neighbours with its label.")
     ] = 0.7,
-    levels: Annotated[int, typer.Option(min=1, help="Levels of unseen concepts.")] = 5,
-    most: Annotated[int, typer.Option(min=0, help="Most images to print.")] = 20,
+    levels: Annotated[int, Option(min=1, help="Levels of unseen concepts.")] = 5,
+    most: Annotated[int, Option(min=0, help="Most images to print.")] = 20,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -324,4 +318,4 @@ def _print_noise(model: str, report: NoiseReport, most: int) -> None:
         "classes that is no evidence of a wrong label."
     )
     for line in (found, advice, paper):
-        console().print(line, soft_wrap=True, markup=False)
+        say(line)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 import typer
+from typer import Option
 
 from unseen.cli.options import DATA_PANEL, DEFAULT_MODELS, split_names
 from unseen.cli.parser import Command, Group, made_late, parameter
@@ -22,11 +23,11 @@ _COMMANDS = {
 
 _SizeOption = Annotated[
     Literal["1000", "full"],
-    typer.Option("--size", help="Labelled examples per task of VTAB.", rich_help_panel=DATA_PANEL),
+    Option("--size", help="Labelled examples per task of VTAB.", rich_help_panel=DATA_PANEL),
 ]
 _TasksOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--tasks",
         metavar="NAME ...",
         help="mini (the default), all, ready (tasks with data), a group, or names of tasks; in addition to DATA.",
@@ -35,7 +36,7 @@ _TasksOption = Annotated[
 ]
 _RootOption = Annotated[
     str,
-    typer.Option("--root", metavar="FOLDER", help="VTAB's data; $UNSEEN_VTAB by default.", rich_help_panel=DATA_PANEL),
+    Option("--root", metavar="FOLDER", help="VTAB's data; $UNSEEN_VTAB by default.", rich_help_panel=DATA_PANEL),
 ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from unseen.benchmarks import Workbench
 from unseen.benchmarks.vtab.analysis import linear_taus, published_settings, vtab_settings
@@ -16,17 +16,13 @@ from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
 from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.published_tables import (
     Adaptation,
-    ScoreTable,
     Size,
-    aggregation_taus,
-    balduzzi_readings,
     read_results_file,
     score_table,
 )
 from unseen.benchmarks.vtab.ranking import compare as compare_models
 from unseen.benchmarks.vtab.section import (
     aggregation_table,
-    deviation_cells,
     human_table,
     literature_table,
     own_aggregation_tables,
@@ -34,8 +30,9 @@ from unseen.benchmarks.vtab.section import (
     tau_cell,
 )
 from unseen.cli.options import DATA_PANEL, HomeOption, JsonOption, split_names
-from unseen.cli.papers import display_names, model_cards_of
-from unseen.cli.tables import console, print_json, print_model, print_table
+from unseen.cli.papers import display_names
+from unseen.cli.results import open_results
+from unseen.cli.tables import print_json, print_model, print_table, say
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Cell, ModelCard, Result
@@ -43,24 +40,23 @@ from unseen.data.sources.vtab import check_root, vtab_task
 from unseen.metrics.subsets import left_out_taus, unseen_pair_accuracy
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
-from unseen.results import FILE_NAME, ResultsDatabase
 from unseen.results.table import Table, TableCell
 from unseen.run.report import write_report
 
 _SizeOption = Annotated[
     Literal["1000", "full"],
-    typer.Option("--size", help="Labelled examples per task of the published methods.", rich_help_panel=DATA_PANEL),
+    Option("--size", help="Labelled examples per task of the published methods.", rich_help_panel=DATA_PANEL),
 ]
 _StudyOption = Annotated[
-    str | None, typer.Option("--study", help="Also for the results of this study, such as vtab; without, the paper's.")
+    str | None, Option("--study", help="Also for the results of this study, such as vtab; without, the paper's.")
 ]
 _TABLES: dict[str, Adaptation] = {"linear": "linear", "lightweight": "lightweight", "heavyweight": "heavyweight"}
 
 
 def check(
-    root: Annotated[Path, typer.Argument(help="The folder that holds the data, in any of the known forms.")],
+    root: Annotated[Path, Argument(help="The folder that holds the data, in any of the known forms.")],
     hashes: Annotated[
-        bool, typer.Option("--hash", help="Decode every image: hash the 1,000 examples, count images in two splits.")
+        bool, Option("--hash", help="Decode every image: hash the 1,000 examples, count images in two splits.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,17 +77,17 @@ def check(
     columns = ["task", "group", "state", "train / val / test", *(["hash"] if hashes else []), "where, or what to do"]
     print_table(columns, rows)
     for note in notes:
-        console().print(note, markup=False)
-    console().print(f"{sum(status.state == 'ready' for status in found)} of 19 tasks are ready.")
+        say(note)
+    say(f"{sum(status.state == 'ready' for status in found)} of 19 tasks are ready.")
 
 
 def chart(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(FIGURES)}.")],
-    out: Annotated[Path, typer.Option("--output", help="File to write: .html, .svg, .png or .pdf.")],
+    name: Annotated[str, Argument(metavar="NAME", help=f"One of: {', '.join(FIGURES)}.")],
+    out: Annotated[Path, Option("--output", help="File to write: .html, .svg, .png or .pdf.")],
     size: _SizeOption = "1000",
     study: _StudyOption = None,
     only: Annotated[
-        Literal["published", "own"] | None, typer.Option("--only", help="The published methods, or your results.")
+        Literal["published", "own"] | None, Option("--only", help="The published methods, or your results.")
     ] = None,
     home: HomeOption = None,
 ) -> None:
@@ -100,68 +96,55 @@ def chart(
     figures = draw(name, own, size=size, published=only != "own")
     save_chart(one_spec(figures), out)
     for figure in figures:
-        console().print(f"{figure.title}. {figure.description}", soft_wrap=True, markup=False)
-    console().print(f"Chart: {out}", soft_wrap=True)
+        say(f"{figure.title}. {figure.description}")
+    say(f"Chart: {out}")
 
 
 def analyse(
     size: _SizeOption = "1000",
     results_file: Annotated[
-        Path | None, typer.Option("--results", help="The authors' results file, instead of the paper's Table 6.")
+        Path | None, Option("--results", help="The authors' results file, instead of the paper's Table 6.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many subsets to show.")] = 10,
-    subset_size: Annotated[int, typer.Option(min=1, max=18, help="Tasks per subset.")] = 5,
+    count: Annotated[int, Option(min=1, help="How many subsets to show.")] = 10,
+    subset_size: Annotated[int, Option(min=1, max=18, help="Tasks per subset.")] = 5,
     study: _StudyOption = None,
     home: HomeOption = None,
 ) -> None:
     table = read_results_file(results_file, size) if results_file else score_table("lightweight", size)
-    tables = [aggregation_table(table, size), _readings_table(table, size)]
+    tables = [aggregation_table(table, size)]
     for setting in vtab_settings(Material(_stored_results(study, home))) if study else ():
         if not (own := own_aggregation_tables(setting.scores)):
             words = f" · {setting.group.words}" if setting.group.words else ""
-            console().print(f"Aggregations need three models and two tasks that all have{words}.", markup=False)
+            say(f"Aggregations need three models and two tasks that all have{words}.")
         tables += own
     _, taus = linear_taus(published_settings(size))[0]
     ordered = sorted(taus.items(), key=lambda item: -item[1])
     rows = [[TableCell(info.title), tau_cell(tau)] for info, tau in ordered]
-    linear = Table("Linear against fine-tuning (Figure 5): Kendall's tau", ["task", "tau"], rows, (1,))
+    linear = Table("Linear against fine-tuning (Figure 5): Kendall's tau", ["task", "tau"], rows)
     tables += [subset_table(table, size, subset_size, count), linear, human_table({}, {}, size)]
     for each in [*tables, literature_table({}, {})]:
         print_model(each)
-    console().print(f"An unseen pair is ranked right with probability {unseen_pair_accuracy(table.scores):.3f}.")
-    console().print(f"The others predict a left-out task with tau {left_out_taus(table.scores).mean():.3f}.")
-
-
-def _readings_table(table: ScoreTable, size: Size) -> Table:
-    printed = aggregation_taus(size)["balduzzi"]
-    return Table(
-        "Readings of the weighting of Balduzzi et al.: tau, and its difference from the paper in standard deviations",
-        ["game", "own weights", "difference", "weights of full", "difference "],
-        [
-            [TableCell(name), *deviation_cells(own, printed), *deviation_cells(full, printed)]
-            for name, (own, full) in balduzzi_readings(table.scores).items()
-        ],
-        numeric=(1, 2, 3, 4),
-    )
+    say(f"An unseen pair is ranked right with probability {unseen_pair_accuracy(table.scores):.3f}.")
+    say(f"The others predict a left-out task with tau {left_out_taus(table.scores).mean():.3f}.")
 
 
 def compare(
     scores: Annotated[
         Path | None,
-        typer.Option("--own", metavar="FILE", help="A CSV file with model, task, score (percent), not your results."),
+        Option("--own", metavar="FILE", help="A CSV file with model, task, score (percent), not your results."),
     ] = None,
     table: Annotated[
-        str, typer.Option("--table", help="Published table: linear, lightweight or heavyweight. [default: fits yours]")
+        str, Option("--table", help="Published table: linear, lightweight or heavyweight. [default: fits yours]")
     ] = "",
     size: Annotated[
-        Literal["1000", "full"] | None, typer.Option("--size", help="Only results of 1000 or full examples.")
+        Literal["1000", "full"] | None, Option("--size", help="Only results of 1000 or full examples.")
     ] = None,
     models: Annotated[
-        list[str] | None, typer.Option("--models", metavar="NAME ...", help="Only these models. [default: all]")
+        list[str] | None, Option("--models", metavar="NAME ...", help="Only these models. [default: all]")
     ] = None,
-    study: Annotated[str, typer.Option("--study", help="The study with your results.")] = "vtab",
+    study: Annotated[str, Option("--study", help="The study with your results.")] = "vtab",
     page: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Also write all results of the study to this .html.")
+        Path | None, Option("--output", metavar="FILE", help="Also write all results of the study to this .html.")
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -171,18 +154,16 @@ def compare(
     stored = _read_scores(scores, size or "1000") if scores else _stored_results(study, home)
     if page is not None:
         write_report(stored, page, title=f"{study}: all results", cards=_cards_of(stored, home))
-        console(error=True).print(f"Page: {page}", soft_wrap=True)
-    wanted, known = split_names(models or []), list(dict.fromkeys(result.cell.model for result in stored))
-    for name in wanted:
-        if name not in known:
-            raise UnknownNameError("model", name, known)
+        say(f"Page: {page}", error=True)
+    wanted, known = split_names(models), list(dict.fromkeys(result.cell.model for result in stored))
+    if unknown := set(wanted).difference(known):
+        raise UnknownNameError("model", min(unknown), known)
     chosen = [result for result in stored if result.cell.model in (wanted or known)]
     found = compare_models(chosen, table=_TABLES.get(table), size=size)
     if as_json:
         print_json([row for ranking in found for row in ranking.to_rows()])
         return
-    names = display_names(stored, model_cards_of(stored), {})
-    for model in (model for ranking in found for model in ranking.tables(names)):
+    for model in (model for ranking in found for model in ranking.tables(display_names(stored))):
         print_model(model)
 
 
@@ -208,12 +189,8 @@ def _read_scores(path: Path, size: Size) -> list[Result]:
 
 def _stored_results(study: str, home: Path | None) -> list[Result]:
     """Return the newest successes of a study's VTAB cells, and of its probes, which have accuracies on ImageNet."""
-    with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
-        return [
-            result
-            for benchmark in ("vtab", IMAGENET_BENCHMARK)
-            for result in database.latest(study=study, benchmark=benchmark, include_failed=False)
-        ]
+    with open_results(home) as database:
+        return database.latest(study, include_failed=False, benchmark=("vtab", IMAGENET_BENCHMARK))
 
 
 def _cards_of(results: Sequence[Result], home: Path | None) -> dict[str, ModelCard]:

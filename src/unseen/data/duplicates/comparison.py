@@ -21,7 +21,7 @@ from PIL import Image
 from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.ndimage import uniform_filter
 
-from unseen.data.dataset import AnyArray, Float32Array, FloatArray, Pixels
+from unseen.core.arrays import AnyArray, Float32Array, FloatArray, Pixels
 from unseen.data.duplicates.signature import TURNS, Signature, hash_distance
 
 Box = tuple[float, float, float, float]

@@ -16,8 +16,8 @@ from PIL import Image
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError
-from unseen.data.dataset import AnyArray
 from unseen.data.duplicates.comparison import Kind
 
 

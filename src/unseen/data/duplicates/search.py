@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray, Float32Array, IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
-from unseen.data.dataset import AnyArray, Float32Array, IntArray
 from unseen.data.duplicates.comparison import Agreement, Kind, compare
 from unseen.data.duplicates.report import DuplicatePair, DuplicateReport, ImageSet, Rows, to_drop
 from unseen.data.duplicates.signature import Signature, signature

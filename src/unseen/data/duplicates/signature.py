@@ -18,7 +18,7 @@ import numpy.typing as npt
 from PIL import Image
 from scipy.fft import dctn
 
-from unseen.data.dataset import Pixels
+from unseen.core.arrays import Pixels
 from unseen.data.decode import decode_rgb
 
 Hashes = npt.NDArray[np.uint64]

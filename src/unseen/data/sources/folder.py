@@ -19,12 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UsageError
 from unseen.core.names import Name, Options, as_number, is_wnid
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import RunRecord
 from unseen.data.columns import number_labels, read_lines, read_list, read_table, read_wnids
-from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
 from unseen.data.images import Found, content_key, find_images, subfolders
 from unseen.data.layout import LAYOUTS, Arranged, arrange, splits_by_name

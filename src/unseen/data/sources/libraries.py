@@ -19,7 +19,8 @@ from typing import Any
 
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.extras import check_available, ensure_torchvision, import_extra
-from unseen.core.guard import guarded
+from unseen.core.guard import allowance, guarded
+from unseen.core.isolate import Trial, file_states, try_isolated
 from unseen.core.names import Name, Options
 from unseen.data.adapters import read_hugging_face, read_torch
 from unseen.data.dataset import Dataset
@@ -41,7 +42,7 @@ class HfSource(DatasetSource):
         image, label = options.text("image") or "", options.text("label") or ""
         division, _ = Division.read(options)
         options.finish()
-        found = _load_hf(name, config)
+        found = _load_hf(name, config, image, label)
         parts = dict(found) if hasattr(found, "keys") else {"train": found}
         named = splits_by_name(parts, f"hf:{name}") if split is None else {"train": split}
         if split is not None and split not in parts:
@@ -56,17 +57,41 @@ class HfSource(DatasetSource):
         return _divide(images, Name.parse(options.dataset).without("label"), division)
 
 
-def _load_hf(name: str, config: str | None) -> Any:
+def _load_hf(name: str, config: str | None, image: str, label: str) -> Any:
     datasets = import_extra("datasets", "hf")
     folder = Path(name).expanduser()
     with guarded(f"hf:{name}", "a dataset of Hugging Face"):
-        if folder.is_dir() and any(folder.glob("*.json")):
-            return datasets.load_from_disk(str(folder))
         if folder.is_dir():
-            return datasets.load_dataset(str(folder), config)
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            size = sum(path.stat().st_size for path in files)
+            most = allowance(size)
+            arguments = (str(folder), config or "", image, label)
+            check, kind = f"{__name__}:check_folder", "a dataset of Hugging Face"
+            trial = Trial(check, arguments, f"hf:{name}", kind, ("datasets",), size, most, most)
+            try_isolated(trial, file_states(*files))
+            return _open_folder(folder, config)
         repository, _, revision = name.partition("@")
         check_available(repository, "", what=f"hf:{name}", kind="dataset")
         return datasets.load_dataset(repository, config, revision=revision or None)
+
+
+def _open_folder(folder: Path, config: str | None) -> Any:
+    datasets = import_extra("datasets", "hf")
+    if any(folder.glob("*.json")):
+        return datasets.load_from_disk(str(folder))
+    return datasets.load_dataset(str(folder), config)
+
+
+def check_folder(folder: str, config: str, image: str, label: str) -> None:
+    """Validate the Arrow files of a folder, and read the labels of all splits."""
+    arrow = import_extra("pyarrow", "hf")
+    for path in Path(folder).rglob("*.arrow"):
+        with arrow.memory_map(str(path)) as source:
+            for batch in arrow.ipc.open_stream(source):
+                batch.validate(full=True)
+    found = _open_folder(Path(folder), config or None)
+    for part in found.values() if hasattr(found, "values") else [found]:
+        read_hugging_face(part, image, label)
 
 
 class TorchvisionSource(DatasetSource):
@@ -92,7 +117,7 @@ class TorchvisionSource(DatasetSource):
             arguments["root"] = str(Path(options.text("root") or "").expanduser())
         elif "root" in allowed and allowed["root"].default is inspect.Parameter.empty:
             raise DataError(f"torchvision:{name} needs root=FOLDER, where its files are.")
-        variants: dict[str, dict[str, Any]] = {"train": {}}
+        variants: dict[str, dict[str, bool | str]] = {"train": {}}
         if "train" in allowed and "train" not in arguments:
             variants = {"train": {"train": True}, "test": {"train": False}}
         elif "split" in allowed and "split" not in arguments:

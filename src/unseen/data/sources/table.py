@@ -9,13 +9,19 @@ Without a label column, columns of 0 and 1 are classes, or several labels per im
 from __future__ import annotations
 
 import csv
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from unseen.core.errors import DataError, UsageError
 from unseen.core.extras import import_extra
-from unseen.core.guard import guarded
+from unseen.core.guard import allowance, guarded
+from unseen.core.isolate import Trial, file_states, try_isolated
 from unseen.core.names import Name, Options
 from unseen.data.adapters import IMAGE_COLUMNS, LABEL_COLUMNS, encoded_sampling_keys, find_column, guess_column
 from unseen.data.columns import one_hot_labels, read_labels
@@ -23,11 +29,14 @@ from unseen.data.dataset import CLASS, Dataset
 from unseen.data.images import content_key, image_extensions
 from unseen.data.layout import splits_by_name
 from unseen.data.load import DatasetSource
-from unseen.data.user_data import Division, LabelledImages, below_common_folder, divide
+from unseen.data.user_data import Division, LabelledImages, LazyImages, below_common_folder, divide
 
-Columns = dict[str, list[Any]]
+Cells = Sequence[object]
+Columns = dict[str, Cells]
 _FOLDERS = ("", "images", "train", "train_images", "img", "imgs", "data", "test", "test_images")
 _MOST_CELL = 1 << 20
+#: Bytes of row groups that are kept in memory.
+_CACHE_BYTES = 256 << 20
 
 
 class CsvSource(DatasetSource):
@@ -81,8 +90,78 @@ class ParquetSource(CsvSource):
     extra = "parquet"
 
     def read(self, path: Path) -> Columns:
-        table = import_extra("pyarrow.parquet", "parquet").read_table(path)
-        return {name: table.column(name).to_pylist() for name in table.column_names}
+        import_extra("pyarrow.parquet", "parquet")
+        size = path.stat().st_size
+        check, kind = f"{__name__}:check_parquet", "a Parquet table"
+        trial = Trial(check, (str(path),), repr(str(path)), kind, ("pyarrow.parquet",), size, allowance(size))
+        try_isolated(trial, file_states(path))
+        return _ParquetFile(path).columns()
+
+
+class _ParquetFile:
+    """A Parquet file that is read by row group and column.
+
+    Texts and bytes stay encoded by their dictionary, so that a value that many rows share is one object.
+    """
+
+    def __init__(self, path: Path) -> None:
+        parquet = import_extra("pyarrow.parquet", "parquet")
+        plain = parquet.ParquetFile(path)
+        leaves = [plain.schema.column(i) for i in range(len(plain.schema))]
+        shared = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and not leaf.max_repetition_level]
+        self._path, self._file, self._lock = path, parquet.ParquetFile(path, read_dictionary=shared), Lock()
+        groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
+        self._starts = [0, *accumulate(group.num_rows for group in groups)]
+        # Every row has an image, hence some bytes.
+        if self._starts[-1] != self._file.metadata.num_rows or not 0 < self._starts[-1] <= path.stat().st_size:
+            raise DataError(f"{str(path)!r} states {self._file.metadata.num_rows:,} rows, which it cannot hold.")
+        largest = max(group.total_byte_size for group in groups)
+        self._cached = lru_cache(maxsize=max(1, min(64, _CACHE_BYTES // max(largest, 1))))(self._read)
+
+    def columns(self) -> Columns:
+        return {name: _ParquetColumn(self, name, range(self._starts[-1])) for name in self._file.schema_arrow.names}
+
+    def cell(self, column: str, row: int) -> object:
+        group = bisect_right(self._starts, row) - 1
+        with self._lock:
+            return self._cached(column, group)[row - self._starts[group]]
+
+    def _read(self, column: str, group: int) -> list[object]:
+        with guarded(repr(str(self._path)), "a Parquet table"):
+            found = self._file.read_row_group(group, columns=[column], use_threads=False).column(0)
+            found.validate(full=True)
+            return [cell for chunk in found.chunks for cell in _cells(chunk)]
+
+
+class _ParquetColumn(Cells):
+    """Rows of a column."""
+
+    def __init__(self, file: _ParquetFile, name: str, rows: Sequence[int]) -> None:
+        self.file, self.name, self.rows = file, name, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.file.cell(self.name, self.rows[i])
+
+
+def _cells(array: Any) -> list[object]:
+    """Return the values of an Arrow array; equal values of a dictionary are one object."""
+    if hasattr(array, "dictionary"):
+        values = array.dictionary.to_pylist()
+        return [None if i is None else values[i] for i in array.indices.to_pylist()]
+    if hasattr(array, "flatten") and hasattr(array.type, "names"):  # a structure
+        parts = [_cells(part) for part in array.flatten()]
+        return [dict(zip(array.type.names, row, strict=True)) for row in zip(*parts, strict=True)]
+    return list(array.to_pylist())
+
+
+def check_parquet(path: str) -> None:
+    """Read every cell of a Parquet file once."""
+    for column in _ParquetFile(Path(path)).columns().values():
+        for _ in column:
+            pass
 
 
 def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
@@ -95,7 +174,13 @@ def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
     rows: dict[str, list[int]] = {}
     for i, word in enumerate(words):
         rows.setdefault(named[word], []).append(i)
-    return {split: {k: [v[i] for i in own] for k, v in columns.items()} for split, own in rows.items()}
+    return {split: {k: _take(v, own) for k, v in columns.items()} for split, own in rows.items()}
+
+
+def _take(column: Cells, rows: Sequence[int]) -> Cells:
+    if isinstance(column, _ParquetColumn):
+        return _ParquetColumn(column.file, column.name, [column.rows[i] for i in rows])
+    return [column[i] for i in rows]
 
 
 def _images(columns: Columns, table: Path, options: Options) -> LabelledImages:
@@ -121,9 +206,9 @@ def _images(columns: Columns, table: Path, options: Options) -> LabelledImages:
         notes += [note] if note else []
     cells = columns[image]
     if cells and not isinstance(cells[0], str):
-        items = [cell if isinstance(cell, bytes | dict) else bytes(cell or b"") for cell in cells]
-        files = [cell.get("path") if isinstance(cell, dict) else None for cell in items]
+        files = [cell.get("path") if isinstance(cell, dict) else None for cell in cells]
         keys = encoded_sampling_keys(files, labels, None)
+        items = LazyImages(len(cells), lambda i: _encoded(cells[i]))
         return LabelledImages(items, labels, sampling_keys=keys, notes=tuple(notes), target=target)
     root = options.text("root")
     folder, ending = _find_root(str(cells[0]), table, root)
@@ -142,6 +227,11 @@ def _images(columns: Columns, table: Path, options: Options) -> LabelledImages:
         keys=lambda i: content_key(paths[i]),
         target=target,
     )
+
+
+def _encoded(cell: object) -> object:
+    """Return a cell as the bytes of an image, or as a dict of bytes and path."""
+    return cell if isinstance(cell, bytes | dict) else bytes(cell) if isinstance(cell, list) else b""
 
 
 def _find_root(first: str, table: Path, root: str | None) -> tuple[Path, str]:

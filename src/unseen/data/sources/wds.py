@@ -129,7 +129,7 @@ def _read(pattern: str, key: str, classes: list[str] | None) -> LabelledImages:
         class_names=classes,
         names=[f"{sample.shard.path.name}/{sample.name}" for sample in samples],
         title=title,
-        keys=lambda i: bytes_key(images[i]),
+        keys=lambda i: bytes_key(images.read(i)),
         id=str(Name("wds", pattern)),
     )
 
@@ -139,4 +139,4 @@ def _label(sample: Sample, key: str) -> int | str:
     with guarded(where, "a label", advice="Give label=KEY."):
         data = sample.shard.read(sample.label)
         text = str(json.loads(data)[key]) if sample.kind == "json" else data.decode("utf-8").strip()
-    return int(text) if text.isascii() and text.isdecimal() else text
+        return int(text) if text.isascii() and text.isdecimal() else text

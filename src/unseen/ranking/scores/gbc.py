@@ -15,9 +15,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import UnknownNameError
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
-from unseen.ranking.inputs import FloatArray, check_features
+from unseen.ranking.inputs import check_features
 from unseen.ranking.spectrum import principal_components
 
 #: [P] reduces features to this many dimensions by PCA: in thousands every pair of classes is infinitely far apart.

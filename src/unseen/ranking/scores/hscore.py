@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.ranking.cards import FEATURES, ScoreCard, gram_flops
-from unseen.ranking.inputs import FloatArray, check_features
+from unseen.ranking.inputs import check_features
 from unseen.ranking.spectrum import Spectrum, decompose
 
 

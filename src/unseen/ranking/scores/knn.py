@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray, FloatingArray, IntArray
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
-from unseen.ranking.inputs import FloatArray, check_features, is_narrow
+from unseen.ranking.inputs import check_features, is_narrow
 
 NEIGHBOURS = 5
 _CHUNK = 1024
@@ -36,9 +37,7 @@ def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEI
     return right / len(rows)
 
 
-def nearest_others(
-    rows: npt.NDArray[np.floating], chunk: range, count: int
-) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64]]:
+def nearest_others(rows: FloatingArray, chunk: range, count: int) -> tuple[FloatingArray, IntArray]:
     """Return the greatest products of a chunk's rows with other rows, (m, count) unsorted, and their row numbers."""
     import torch  # its top-k takes a tenth of numpy's time; planning does not need it
 
@@ -48,7 +47,7 @@ def nearest_others(
     return found.values.numpy(), found.indices.numpy()
 
 
-def _right(unit: FloatArray, index: npt.NDArray[np.int64], classes: int, chunk: range, count: int) -> int:
+def _right(unit: FloatArray, index: IntArray, classes: int, chunk: range, count: int) -> int:
     """Return how many rows of a chunk are classified correctly."""
     close, nearest = nearest_others(unit, chunk, count)
     votes = np.zeros((len(chunk), classes))

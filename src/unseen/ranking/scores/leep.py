@@ -17,9 +17,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.ranking.cards import HEAD, NEUCRAB, ScoreCard, Sizes
-from unseen.ranking.inputs import FloatArray, check_labels, check_probabilities
+from unseen.ranking.inputs import check_labels, check_probabilities
 
 #: A held-out image may belong to a class that its source classes never saw: its probability is at least this.
 _SMALLEST = 1e-12

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError, UsageError
 from unseen.ranking.cards import FEATURES, LBFGS_STEPS, NEUCRAB, ScoreCard, Sizes
-from unseen.ranking.inputs import FloatArray, IntArray, check_features, split_rows, standardise
+from unseen.ranking.inputs import check_features, split_rows, standardise
 
 HELD_OUT = 0.2
 LEARNING_RATE = 0.01

@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray, IntArray
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
-from unseen.ranking.inputs import FloatArray, IntArray, check_features
+from unseen.ranking.inputs import check_features
 from unseen.ranking.ridge import check_targets
 from unseen.ranking.spectrum import Spectrum, decompose
 

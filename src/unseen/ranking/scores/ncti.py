@@ -21,9 +21,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.metrics import softmax
 from unseen.ranking.cards import POOL, ScoreCard, Sizes, combine_terms, fisher_flops, gram_flops
-from unseen.ranking.inputs import FloatArray, Labels, check_features
+from unseen.ranking.inputs import Labels, check_features
 from unseen.ranking.spectrum import principal_components
 
 DIMENSIONS = 64

@@ -21,8 +21,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.ranking.cards import FEATURES, NEUCRAB, ScoreCard, Sizes, gram_flops
-from unseen.ranking.inputs import FloatArray, Tell, check_features, is_narrow, mean_over_images, stratified_folds
+from unseen.ranking.inputs import Tell, check_features, is_narrow, mean_over_images, stratified_folds
 from unseen.ranking.spectrum import principal_components
 
 ENERGY = 0.8

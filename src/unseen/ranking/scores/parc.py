@@ -21,11 +21,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatingArray, IntArray
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
-from unseen.ranking.inputs import IntArray, Tell, check_features, standardise, stratified_rows
+from unseen.ranking.inputs import Tell, check_features, standardise, stratified_rows
 from unseen.ranking.spectrum import principal_components
-
-Floats = npt.NDArray[np.floating]
 
 LIMIT = 8000
 
@@ -64,7 +63,7 @@ def parc(
     return _rank_correlation(_distances(scaled), index)
 
 
-def _distances(rows: Floats) -> Floats:
+def _distances(rows: FloatingArray) -> FloatingArray:
     """Return 1 - Pearson's r between all rows; a row without variance correlates with nothing."""
     centred = rows - rows.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
@@ -72,7 +71,7 @@ def _distances(rows: Floats) -> Floats:
     return np.asarray(1 - unit @ unit.T)
 
 
-def _rank_correlation(distances: Floats, index: IntArray) -> float:
+def _rank_correlation(distances: FloatingArray, index: IntArray) -> float:
     """Return Spearman's correlation of the lower triangle with "of two classes", ties at their average rank."""
     images = len(index)
     pairs = images * (images - 1) // 2
@@ -92,7 +91,7 @@ def _rank_correlation(distances: Floats, index: IntArray) -> float:
     return covariance / float(np.sqrt(spread_labels * spread_ranks))
 
 
-def _lower(distances: Floats, members: npt.NDArray[np.intp]) -> Floats:
+def _lower(distances: FloatingArray, members: npt.NDArray[np.intp]) -> FloatingArray:
     first, second = np.tril_indices(len(members), -1)
     return np.asarray(distances[members[first], members[second]])
 

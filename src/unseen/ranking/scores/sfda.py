@@ -35,9 +35,10 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 from scipy.special import log_softmax, logsumexp
 
+from unseen.core.arrays import FloatArray
 from unseen.metrics import softmax
 from unseen.ranking.cards import FEATURES, POOL, ScoreCard, Sizes, combine_terms, fisher_flops
-from unseen.ranking.inputs import FloatArray, Labels, check_features
+from unseen.ranking.inputs import Labels, check_features
 from unseen.ranking.spectrum import decompose
 
 #: a and the least lambda, as the authors released them; [P] leaves them open.

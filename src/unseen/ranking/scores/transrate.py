@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
-from unseen.ranking.inputs import FloatArray, check_features
+from unseen.ranking.inputs import check_features
 
 
 def transrate(

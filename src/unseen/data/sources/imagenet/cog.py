@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.core.pickles import load_plain_pickle
-from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.sources.imagenet.tree import Images, ImageTree, join_split, some
 from unseen.data.subset import draw_order, rank_in_class
 
@@ -91,7 +92,7 @@ def read_image_lists(path: str | PathLike[str], concepts: Iterable[str]) -> List
     return pick_image_lists(path, read_split_file(path), concepts)
 
 
-def read_split_file(path: str | PathLike[str]) -> Mapping[str, Any]:
+def read_split_file(path: str | PathLike[str]) -> Mapping[str, object]:
     """Read a file of image lists for `pick_image_lists`; the authors' file takes a while."""
     content = _read(Path(path), "image lists")
     if not isinstance(content, Mapping):
@@ -99,7 +100,7 @@ def read_split_file(path: str | PathLike[str]) -> Mapping[str, Any]:
     return content
 
 
-def pick_image_lists(path: str | PathLike[str], content: Mapping[str, Any], concepts: Iterable[str]) -> Lists:
+def pick_image_lists(path: str | PathLike[str], content: Mapping[str, object], concepts: Iterable[str]) -> Lists:
     """Check and return the lists of some concepts; `path` is for messages."""
     lists = {}
     for concept in concepts:
@@ -224,7 +225,7 @@ def _read(path: Path, what: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _concepts(path: str | PathLike[str], level: str, concepts: Any) -> list[str]:
+def _concepts(path: str | PathLike[str], level: str, concepts: object) -> list[str]:
     values = concepts.tolist() if isinstance(concepts, np.ndarray) else concepts
     if not isinstance(values, (list, tuple, set, frozenset)) or not values:
         raise DataError(f"{path}: level {level!r} is not a list of concepts.")
@@ -237,7 +238,7 @@ def _concepts(path: str | PathLike[str], level: str, concepts: Any) -> list[str]
     return ordered
 
 
-def _file_names(path: str | PathLike[str], concept: str, names: Any) -> tuple[str, ...]:
+def _file_names(path: str | PathLike[str], concept: str, names: object) -> tuple[str, ...]:
     values = names.tolist() if isinstance(names, np.ndarray) else names
     if not isinstance(values, (list, tuple)) or not values or not all(isinstance(name, str) for name in values):
         raise DataError(f"{path}: the images of {concept} are not a list of file names.")

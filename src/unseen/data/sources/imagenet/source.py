@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
 from unseen.core.guard import guarded, read_limited
@@ -30,7 +31,7 @@ from unseen.core.names import Name, Options, is_wnid
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import RunRecord
 from unseen.data.columns import read_lines
-from unseen.data.dataset import Dataset, IntArray, Split, join_datasets
+from unseen.data.dataset import Dataset, Split, join_datasets
 from unseen.data.images import subfolders
 from unseen.data.load import DatasetSource, load_dataset
 from unseen.data.matlab import read_variables

@@ -21,10 +21,11 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.data.archives import TarIndex, index_tar
-from unseen.data.dataset import IntArray, Split, locator
+from unseen.data.dataset import Split, locator
 from unseen.data.decode import open_image
 from unseen.data.images import find_images, image_extensions, is_litter
 

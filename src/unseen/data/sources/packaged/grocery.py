@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.guard import guarded
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
 from unseen.data.images import bytes_key
 from unseen.data.sources.packaged import package_folder

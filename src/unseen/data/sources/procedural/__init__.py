@@ -16,11 +16,12 @@ from itertools import pairwise
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.identity import digest
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
 from unseen.data.sources.procedural import shapes, sprites
 from unseen.data.sources.procedural.sprites import render_sprites

@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import Float32Array, FloatArray, IntArray, Pixels
+from unseen.core.arrays import FloatingArray as Array
 from unseen.core.errors import DataError
-from unseen.data.dataset import Float32Array, FloatArray, IntArray, Pixels
-
-Array = npt.NDArray[np.floating[Any]]
 
 SHAPES = ("cube", "sphere", "cylinder")
 MATERIALS = ("rubber", "metal")

@@ -16,8 +16,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import IntArray, Pixels
 from unseen.core.errors import DataError
-from unseen.data.dataset import IntArray, Pixels
 
 SHAPES = ("square", "ellipse", "heart")
 #: Number of values of shape, scale, orientation, x and y.

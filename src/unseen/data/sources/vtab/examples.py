@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from unseen.core.arrays import AnyArray, IntArray, Pixels
 from unseen.core.errors import DataError
-from unseen.data.dataset import AnyArray, Dataset, IntArray, Pixels, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import decode_rgb, open_image
 from unseen.data.images import bytes_key
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray, BoolArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded, reader
 from unseen.core.pickles import load_plain_pickle
 from unseen.data.columns import read_lines
-from unseen.data.dataset import AnyArray, BoolArray
 from unseen.data.images import find_images, subfolders
 from unseen.data.matlab import read_matlab
 from unseen.data.sources.vtab import original_readers as readers
@@ -190,7 +190,7 @@ def _parse_pets(path: Path) -> list[tuple[str, int]]:
     return rows
 
 
-def _numbers(variable: Any) -> AnyArray:
+def _numbers(variable: object) -> AnyArray:
     return np.asarray(variable).reshape(-1).astype(np.int64)
 
 
@@ -244,7 +244,7 @@ def _read_cifar100(place: Path) -> Splits:
         yield split, found, None
 
 
-def _read_cifar(place: Path, split: str) -> dict[str, Any]:
+def _read_cifar(place: Path, split: str) -> dict[str, object]:
     binary = place / f"{split}.bin"
     if (place / f"{split}.mat").exists():
         return dict(read_matlab(place / f"{split}.mat", ("data", "fine_labels")))
@@ -271,7 +271,7 @@ def _cifar_classes(place: Path) -> list[str]:
     return [_decoded(name) for name in known.get("fine_label_names", [])]
 
 
-def _decoded(value: Any) -> str:
+def _decoded(value: object) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 

@@ -17,10 +17,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import DatasetCard
 
-IntArray = npt.NDArray[np.int64]
 OPTIONS = "options: size=1000 or full, root, source"
 
 
@@ -186,7 +186,7 @@ def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
     return np.array([number[folder.lower()] for folder in folders], np.int64)
 
 
-def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+def _tuples(row: Mapping[str, object]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 
 

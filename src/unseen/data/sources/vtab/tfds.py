@@ -26,13 +26,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import AnyArray, Float32Array, IntArray
 from unseen.core.errors import DataError
 from unseen.core.files import map_file
 from unseen.core.guard import guarded
 from unseen.core.wire import Value, as_message, fields, masked_crc32c, varints
 from unseen.data.array_record import ArrayRecordFile
 from unseen.data.columns import read_lines
-from unseen.data.dataset import AnyArray, Float32Array, IntArray, locator
+from unseen.data.dataset import locator
 from unseen.data.decode import decode_rgb, open_image
 from unseen.data.sources.vtab.examples import Examples, from_bytes, is_record_order, record_order
 from unseen.data.sources.vtab.tasks import class_names

@@ -15,10 +15,9 @@ Checks:     `unseen.data.sources.xlsa17.splits`
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -27,21 +26,21 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import Float32Array, IntArray
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
-from unseen.core.guard import guarded
 from unseen.core.identity import digest, file_digest
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import Dataset, Float32Array, FloatArray, IntArray, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
 from unseen.data.images import content_key
 from unseen.data.load import DatasetSource
 from unseen.data.matlab import read_matlab
+from unseen.data.sources.features import FeatureDataset, Matrix, read_arrays
 from unseen.data.sources.xlsa17.splits import (
     LOCS,
     TEST_UNSEEN,
-    ClassFold,
     check_labels,
     read_attribute_splits,
     read_folds,
@@ -52,39 +51,6 @@ from unseen.data.sources.xlsa17.splits import (
 #: Classes and images of each dataset.
 _SIZES = {"SUN": (717, 14340), "CUB": (200, 11788), "AWA1": (50, 30475), "AWA2": (50, 37322), "APY": (32, 15339)}
 NAMES = tuple(_SIZES)
-
-
-@dataclass(frozen=True, eq=False)
-class ZeroShotDataset(Dataset):
-    """A dataset that brings class embeddings, validation folds of classes, and features.
-
-    Attributes:
-        attributes: (classes, attributes).
-        folds: class folds to tune on.
-        given_features: name of published features to a function from split name to (n, d) float32.
-        protocol: "PS" or "SS".
-        splits_digest: of the attributes and locs of att_splits.mat, which distinguishes releases of the split.
-    """
-
-    attributes: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-    folds: tuple[ClassFold, ...] = ()
-    given_features: dict[str, Callable[[str], Float32Array]] = field(default_factory=dict)
-    protocol: str = "PS"
-    splits_digest: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.attributes) != len(self.class_names):
-            raise DataError(
-                f"{self.id!r} has {len(self.class_names)} classes but {len(self.attributes)} rows of attributes. "
-                "Classes of a zero-shot dataset cannot be drawn by the option classes=."
-            )
-
-    def side_information(self) -> Any:
-        """Return attributes and class folds, which methods learn from."""
-        attributes = hashlib.sha256(np.ascontiguousarray(self.attributes).tobytes()).hexdigest()
-        folds = [[fold.train.tolist(), fold.val.tolist()] for fold in self.folds]
-        return [attributes, folds, self.protocol, self.splits_digest]
 
 
 class Xlsa17Source(DatasetSource):
@@ -128,13 +94,13 @@ class Xlsa17Source(DatasetSource):
             locs, folds = standard_split(name, splits.class_names, labels)
         find = _finder(images, files, name)
         content = file_digest(file)
-        return ZeroShotDataset(
+        return FeatureDataset(
             card=DatasetCard(id=options.dataset, name=name, group="zero-shot", paper="gbu"),
             class_names=list(splits.class_names),
             splits={split: _split(loc, labels, files, find, content) for split, loc in locs.items()},
             attributes=splits.attributes,
             folds=folds,
-            given_features={file.stem: lambda split: features()[locs[split]]},
+            given_features={file.stem: features},
             protocol=protocol,
             splits_digest=splits.digest,
         )
@@ -146,8 +112,9 @@ def _split(
     """Return a split whose fingerprint covers the images, or without images the published features."""
     names, own = [files[i] for i in loc], labels[loc]
     if find is None:
-        return Split(names, own, _refuse, fingerprint=digest([content, names, own.tolist()]))
-    return Split(names, own, lambda i: open_image(find(names[i])), content_key=lambda i: content_key(find(names[i])))
+        return Split(names, own, _refuse, fingerprint=digest([content, names, own.tolist()]), feature_rows=loc)
+    found = Split(names, own, lambda i: open_image(find(names[i])), content_key=lambda i: content_key(find(names[i])))
+    return replace(found, feature_rows=loc)
 
 
 def _refuse(_number: int) -> Image.Image:
@@ -246,24 +213,15 @@ def read_features(path: Path, folder: Path, classes: int) -> tuple[IntArray, lis
 
 def _read(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:
     """Read variables of a file of any of the formats; .npy has features only."""
-    if path.suffix in (".mat", ".h5", ".hdf5"):
-        found: dict[str, Any] = dict(read_matlab(path, required, optional))
-        if path.suffix == ".mat":
-            return found
-        # MATLAB 7.3 is HDF5 with reversed axes, which are turned back here.
-        return {name: value.T if isinstance(value, np.ndarray) else value for name, value in found.items()}
-    with guarded(path, "features"):
-        if path.suffix == ".npy":
-            found = {"features": np.load(path, mmap_mode="r", allow_pickle=False)}
-        else:
-            with path.open("rb") as stream:
-                arrays = np.load(stream, allow_pickle=False)
-                found = {name: arrays[name] for name in (*required, *optional) if name in arrays}
-    for name, value in found.items():
+    if path.suffix == ".mat":
+        return dict(read_matlab(path, required, optional))
+    arrays = read_arrays(path)
+    chosen = {name: arrays[name] for name in (*required, *optional) if name in arrays}
+    values = {name: value.read() if isinstance(value, Matrix) else value for name, value in chosen.items()}
+    for name, value in values.items():
         if name != "image_files" and value.dtype.kind not in "fiub":
             raise DataError(f"{path}: {name} holds {value.dtype}, not numbers.")
-    if missing := [name for name in required if name not in found]:
+    if missing := [name for name in required if name not in values]:
         raise DataError(f"{path} has no array {missing[0]!r}.")
-    if "image_files" in found:
-        found["image_files"] = [str(each) for each in np.asarray(found["image_files"]).ravel()]
-    return found
+    files = [str(each) for each in values.pop("image_files", np.empty(0)).ravel()]
+    return {**values, "image_files": files} if files else dict(values)

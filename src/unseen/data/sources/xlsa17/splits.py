@@ -15,22 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.core.identity import digest
-from unseen.data.dataset import AnyArray, FloatArray, IntArray
 from unseen.data.matlab import read_matlab
+from unseen.data.sources.features import ClassFold
 
 TRAINVAL, TEST_SEEN, TEST_UNSEEN = "trainval", "test_seen", "test_unseen"
 LOCS = (TRAINVAL, TEST_SEEN, TEST_UNSEEN)
-
-
-@dataclass(frozen=True, eq=False)
-class ClassFold:
-    """Validation classes held out of the training classes, by class index."""
-
-    train: IntArray
-    val: IntArray
 
 
 @dataclass(frozen=True, eq=False)
