@@ -50,6 +50,10 @@ OTHER_OF = {
     ("rank", "sample"): "12",
     ("vtab", "feeders"): "2",
     ("zsl", "templates"): "plain",
+    ("zsl", "descriptions"): "none",
+    ("clip", "descriptions"): "none",
+    ("zsl", "class_names"): "open_clip",
+    ("clip", "class_names"): "open_clip",
     ("zsl", "text_model"): "packaged:efficientnet-lite0",
 }
 
@@ -67,6 +71,9 @@ BESIDE = {
     ("vtab", "sweep"): ["--adaptation", "finetune"],
     ("vtab", "micro_batch"): ["--adaptation", "finetune"],
     ("zsl", "templates"): ["--embedding", "prompts"],
+    ("zsl", "descriptions"): ["--embedding", "prompts"],
+    ("zsl", "class_names"): ["--embedding", "prompts"],
+    ("zsl", "combine"): ["--embedding", "prompts"],
     ("zsl", "text_model"): ["--embedding", "prompts"],
     ("rank", "learning_rates"): ["--truth"],
     ("rank", "steps"): ["--truth"],

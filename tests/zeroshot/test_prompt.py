@@ -15,14 +15,18 @@ from PIL import Image
 
 import unseen
 from unseen.cli import main
+from unseen.concepts import imagenet_1k
 from unseen.core.errors import DataError, UnseenError
 from unseen.core.extras import ensure_torchvision
+from unseen.data.sources.xlsa17.splits import read_attribute_splits
 from unseen.study import plan_study
 from unseen.zeroshot.prompt import (
     Prompt,
+    curated_names,
     prompt_embeddings,
     prompt_names,
     prompt_scores,
+    read_descriptions,
     read_templates,
     shared_prompts,
 )
@@ -241,3 +245,98 @@ def test_templates_are_checked_before_extraction(home: Path, pictures: Path, tmp
         study = unseen.Study("s", ("random:test_resnet?size=64",), (str(pictures),), {name: options})
         with pytest.raises(DataError, match="no other braces"):
             plan_study(study, home)
+
+
+@pytest.mark.parametrize("names", ["imagenet", "CUB", "packaged"])
+def test_prompts_match_the_classifier_of_open_clip(clip_folder: Path, golden_data: Path, names: str) -> None:
+    """Real class names of three datasets, and open_clip's own loop over classes and templates."""
+    open_clip: Any = pytest.importorskip("open_clip")
+    templates: Any = open_clip.SIMPLE_IMAGENET_TEMPLATES
+    if names == "imagenet":
+        wnids = list(imagenet_1k())[:120]
+        classes = curated_names("open_clip", wnids, wnids)
+        written = classes
+        assert classes[:3] == ["tench", "goldfish", "great white shark"]
+    elif names == "CUB":
+        if not (golden_data / "gbu" / "CUB").is_dir():
+            pytest.skip("the class names of CUB are not there")
+        classes = list(read_attribute_splits(golden_data / "gbu" / "CUB" / "att_splits.mat").class_names)
+        written = [name.partition(".")[2].replace("_", " ") for name in classes]
+    else:
+        classes = written = list(unseen.load_dataset("packaged:emoji?classes=120").class_names)
+    backbone = unseen.load_backbone(f"open_clip:{clip_folder}")
+    assert backbone.text is not None
+    found = prompt_embeddings(backbone.text, classes, read_templates("simple"))
+    model = open_clip.CLIP(**CONFIG).eval()
+    from safetensors.torch import load_file
+
+    model.load_state_dict(load_file(clip_folder / "open_clip_model.safetensors"))
+    tokenizer = open_clip.SimpleTokenizer(context_length=16)
+    reference = open_clip.build_zero_shot_classifier(model, tokenizer, written, templates).numpy().T
+    np.testing.assert_allclose(found, reference, atol=1e-5)
+
+
+def test_several_descriptions_of_a_class(tmp_path: Path) -> None:
+    """Mean and maximum against a loop over texts; a class of fewer texts has no disadvantage."""
+    vectors = {"round": [1.0, 0, 0], "a red apple": [0, 2.0, 0], "grey": [0, 0, 3.0]}
+    tower = lambda texts: np.asarray([vectors[text] for text in texts])  # noqa: E731
+    (tmp_path / "texts.json").write_text(json.dumps({"apple": ["round", "a red {}"], "big_stone": "grey"}))
+    (tmp_path / "texts.csv").write_text("apple,round,a red {}\nbig_stone,grey\n")
+    X = np.asarray([[1.0, 1.0, 0.9], [0.2, 0.0, 1.0]])
+    for file in ("texts.json", "texts.csv"):
+        texts = read_descriptions(tmp_path / file, ["apple", "big stone"], ())
+        assert texts == [["round", "a red {}"], ["grey"]]
+        mean, most = (
+            prompt_scores(X, prompt_embeddings(tower, ["apple", "big stone"], (), descriptions=texts, combine=how))
+            for how in ("mean", "max")
+        )
+        for i, row in enumerate(X / np.linalg.norm(X, axis=1, keepdims=True)):
+            assert most[i] == pytest.approx([max(row[0], row[1]), row[2]])
+            assert mean[i] == pytest.approx([(row[0] + row[1]) / 2**0.5, row[2]])
+    with pytest.raises(DataError, match=r"no text for 1 of 2 classes: 'aple' \(did you mean 'apple'"):
+        read_descriptions(tmp_path / "texts.csv", ["aple", "big stone"], ())
+
+
+def test_names_and_templates_of_clip_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layout of clip_benchmark 1.6: datasets/en_*.json, templates with {c}."""
+    folder = tmp_path / "clip_benchmark" / "datasets"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("raise RuntimeError('the package is not imported')")
+    (folder / "en_classnames.json").write_text(json.dumps({"pets": ["Abyssinian", "Bengal"]}))
+    (folder / "en_zeroshot_classification_templates.json").write_text(json.dumps({"pets": ["a {c}, a type of pet."]}))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert curated_names("clip_benchmark:pets", ["0", "1"], ()) == ["Abyssinian", "Bengal"]
+    assert read_templates("clip_benchmark:pets") == ("a {}, a type of pet.",)
+    with pytest.raises(DataError, match="has 2 names; the dataset has 3"):
+        curated_names("clip_benchmark:pets", ["0", "1", "2"], ())
+    with pytest.raises(UnseenError, match="pets"):
+        read_templates("clip_benchmark:pest")
+
+
+def test_blocks_of_images_give_the_scores_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    from unseen.benchmarks.clip import protocol
+
+    rng = np.random.default_rng(0)
+    X, S, y = rng.normal(size=(50, 8)), rng.normal(size=(12, 8)), rng.integers(0, 12, 50)
+    scores = prompt_scores(X, S)
+    order = np.argsort(-scores, axis=1)
+    monkeypatch.setattr(protocol, "_BLOCK_VALUES", 12 * 7)
+    best, in_top5 = protocol.classify(X.astype(np.float64), y, S)
+    np.testing.assert_array_equal(best, order[:, 0])
+    np.testing.assert_array_equal(in_top5, (order[:, :5] == y[:, None]).any(1))
+
+
+def test_descriptions_and_maximum_change_the_numbers_of_both_commands(
+    home: Path, clip_folder: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.json").write_text(json.dumps({name: [f"a {name}", f"the sound of {name}"] for name in NAMES}))
+    more = ["--models", f"open_clip:{clip_folder}", "--home", str(home), "--descriptions", str(tmp_path / "texts.json")]
+    zsl = ["--embedding", "prompts", "--methods", "prompt", "--split", "SS", "--share", "0.25"]
+    for combine in ("mean", "max"):
+        assert main(["clip", "run", str(pictures), *more, "--combine", combine]) == 0
+        assert main(["zsl", "run", str(pictures), *more, *zsl, "--combine", combine]) == 0
+    capsys.readouterr()
+    assert main(["zsl", "run", str(pictures), *more, "--embedding", "prompts", "--combine", "max", "--dry-run"]) == 2
+    assert "--methods prompt" in capsys.readouterr().err
+    assert main(["clip", "run", str(pictures), *more, "--class-names", "no.txt", "--dry-run"]) == 2
+    assert "no.txt" in capsys.readouterr().err

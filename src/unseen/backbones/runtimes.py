@@ -38,7 +38,7 @@ from unseen.core.errors import (
     UsageError,
     first_line,
 )
-from unseen.core.extras import import_extra, installed
+from unseen.core.extras import import_extra, installed, visible_device
 from unseen.core.files import write_whole
 from unseen.core.guard import guarded
 from unseen.core.identity import identify
@@ -126,7 +126,7 @@ class TorchRuntime:
     def __init__(
         self, backbone: Backbone, layers: Sequence[str], *, device: str, precision: str = "fp32", note: str = ""
     ) -> None:
-        self.device = torch.device(device)
+        self.device = torch.device(visible_device(device))
         self.precision = precision
         self.note = note
         self._taps = Taps(backbone, layers).eval().to(self.device)

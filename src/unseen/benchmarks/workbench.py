@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen.backbones.load import backbone_revision, load_backbone
-from unseen.core.arrays import FloatingArray, IntArray
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
@@ -298,41 +298,3 @@ def kept_cards(home: Path) -> dict[str, ModelCard]:
             card = _read_card(path)
             found[card.id] = card
     return found
-
-
-# ---- embeddings of class names by the text tower of a model ----------------------------------------------------------
-
-#: Raised whenever a class name becomes another prompt. 2: class names are used as written.
-PROMPT_VERSION = 2
-
-
-def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templates: str) -> FloatingArray:
-    """Return the (c, d) embeddings of class names by a model's text tower; record classes that share a prompt.
-
-    Raises:
-        DataError: if the model has no text tower.
-    """
-    from unseen.zeroshot.prompt import prompt_embeddings, read_templates, shared_prompts  # imports scikit-learn
-
-    tower = bench.backbone(model).text
-    if tower is None:
-        raise DataError(
-            f"{model} has no text tower, so it cannot read class names. Take a model with two towers, such as "
-            "open_clip:ViT-B-32/laion2b_s34b_b79k."
-        )
-    for words, names in shared_prompts(classes).items():
-        bench.recorder.note(f"{len(names)} classes share the prompt {words!r}: {', '.join(map(repr, names))}")
-    return prompt_embeddings(tower, classes, read_templates(templates))
-
-
-def check_templates(templates: str) -> None:
-    """Raise an `UnseenError` if templates are neither a known name nor a file of templates."""
-    if templates not in ("openai", "simple", "plain"):
-        from unseen.zeroshot.prompt import read_templates
-
-        read_templates(templates)
-
-
-def text_version(model: str) -> dict[str, int]:
-    """Return a part of a cell's version that changes with the weights of another model's text tower."""
-    return {"text": int(digest(backbone_revision(model), length=8), 16)} if model else {}

@@ -3,25 +3,33 @@
 Paper:      Radford et al., "Learning transferable visual models from natural language supervision", ICML 2021 [P]
 Shapes:     X (n, d) image features and S (c, d) class embeddings of one model with two towers
 Implements: [P] section 3.1: cosine of image and text; the embedding of a class is the mean over templates of unit
-            vectors, scaled to unit length again
+            vectors, scaled to unit length again. Several descriptions of a class: the same mean, or the greatest cosine
 Differs:    nothing is learnt, so images of seen classes are not used. Prompts contain class names as the dataset
-            writes them; [P] curated those of its datasets by hand
+            writes them; [P] curated those of its datasets by hand (`curated_names`)
 Expected:   ImageNet, ViT-B/32 of [P] with the 80 templates: 63.2 top-1; not run here, its weights need the network
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unseen.core.errors import DataError, UsageError
+from unseen.concepts import imagenet_1k, list_unknown, match_names
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.extras import ensure_torchvision, import_extra
+from unseen.core.guard import guarded
 from unseen.core.records import MethodCard
+from unseen.data.columns import read_lines
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, unit_rows
 
 if TYPE_CHECKING:
@@ -29,7 +37,9 @@ if TYPE_CHECKING:
 
 #: The template of `plain`, which does not need open_clip.
 PLAIN = ("a photo of a {}.",)
+_BENCHMARK = "clip_benchmark:"
 _BATCH = 256
+_TEXTS = 16384  # whose vectors are in memory at once
 _SPACE = re.compile(r"\s")
 _PLUS = re.compile(r"(?<=[^\W\d_])\+(?=[^\W\d_])")
 _NUMBERED = re.compile(r"^\d+\.(?=[^\W\d])")
@@ -54,23 +64,63 @@ class Prompt(ZeroShotMethod):
 
 
 def prompt_scores(X: FloatArray, S: FloatArray) -> FloatArray:
-    """Return (n, c) cosines of image features X (n, d) and class embeddings S (c, d)."""
+    """Return (n, c) cosines of features X (n, d) and class embeddings S (c, d); for S (c, k d) the greatest of k."""
     _check_space(X, S)
-    return np.asarray(unit_rows(np.asarray(X, np.float64)) @ unit_rows(np.asarray(S, np.float64)).T)
+    images = unit_rows(np.asarray(X, np.float64))
+    tables = (S[:, i : i + X.shape[1]] for i in range(0, S.shape[1], X.shape[1]))
+    return reduce(np.maximum, (images @ unit_rows(np.asarray(table, np.float64)).T for table in tables))
 
 
-def prompt_embeddings(tower: TextTower, classes: Sequence[str], templates: Sequence[str]) -> FloatArray:
-    """Return (c, d): the mean over templates of the unit text features of each class, of unit length.
+def prompt_embeddings(
+    tower: TextTower,
+    classes: Sequence[str],
+    templates: Sequence[str],
+    *,
+    descriptions: Sequence[Sequence[str]] = (),
+    combine: str = "mean",
+) -> FloatArray:
+    """Return class embeddings from texts.
 
     Args:
         tower: from texts to vectors.
         classes: names, which `prompt_names` puts into words.
         templates: texts with `{}` where the name goes.
+        descriptions: texts per class in place of templates.
+        combine: "mean" returns (c, d), the mean of the unit vectors of a class, of unit length; "max" returns
+            (c, k d), all k unit vectors of a class side by side, of which `prompt_scores` takes the greatest cosine.
     """
-    texts = [template.replace("{}", name) for name in prompt_names(classes) for template in templates]
-    parts = [np.asarray(tower(texts[i : i + _BATCH]), np.float64) for i in range(0, len(texts), _BATCH)]
-    found = unit_rows(np.concatenate(parts)).reshape(len(classes), len(templates), -1)
-    return unit_rows(found.mean(1))
+    texts = class_texts(classes, templates, descriptions)
+    most = max(map(len, texts))
+    parts = []
+    for own in _blocks(texts):
+        flat = [text for each in own for text in each]
+        found = [np.asarray(tower(flat[i : i + _BATCH]), np.float64) for i in range(0, len(flat), _BATCH)]
+        vectors = np.split(unit_rows(np.concatenate(found)), np.cumsum([len(each) for each in own])[:-1])
+        if combine == "mean":
+            parts.append(unit_rows(np.stack([each.mean(0) for each in vectors])))
+        else:  # a class of fewer texts repeats its first, which changes no maximum
+            rows = [np.concatenate([each, np.repeat(each[:1], most - len(each), axis=0)]).ravel() for each in vectors]
+            parts.append(np.stack(rows))
+    return np.concatenate(parts)
+
+
+def _blocks(texts: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[str]]]:
+    """Yield consecutive classes with a bounded number of texts."""
+    start = total = 0
+    for end, own in enumerate(texts):
+        if total + len(own) > _TEXTS and end > start:
+            yield texts[start:end]
+            start, total = end, 0
+        total += len(own)
+    yield texts[start:]
+
+
+def class_texts(
+    classes: Sequence[str], templates: Sequence[str], descriptions: Sequence[Sequence[str]] = ()
+) -> list[list[str]]:
+    """Return the texts of each class: its descriptions, `{}` replaced by the name, or else the templates."""
+    own = descriptions or [templates] * len(classes)
+    return [[text.replace("{}", name) for text in each] for name, each in zip(prompt_names(classes), own, strict=True)]
 
 
 def prompt_names(classes: Sequence[str]) -> list[str]:
@@ -87,12 +137,91 @@ def prompt_names(classes: Sequence[str]) -> list[str]:
     return [name if _SPACE.search(name) else _worded(name) for name in names]
 
 
-def shared_prompts(classes: Sequence[str]) -> dict[str, list[str]]:
-    """Return the classes that have the same words in their prompts, by those words; no prompt can distinguish them."""
-    found: dict[str, list[str]] = {}
-    for name, words in zip(classes, prompt_names(classes), strict=True):
-        found.setdefault(words, []).append(name)
-    return {words: names for words, names in found.items() if len(names) > 1}
+def shared_prompts(classes: Sequence[str], descriptions: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
+    """Return the classes that have the same texts, by the first of them; no prompt can distinguish them."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, texts in zip(classes, class_texts(classes, ("{}",), descriptions), strict=True):
+        found.setdefault(tuple(texts), []).append(name)
+    return {texts[0]: names for texts, names in found.items() if len(names) > 1}
+
+
+def curated_names(source: str, classes: Sequence[str], wnids: Sequence[str | None]) -> list[str]:
+    """Return the names that prompts contain.
+
+    Args:
+        source: "dataset" returns the class names; "open_clip" its names of ImageNet-1K classes, by WordNet id, and the
+            class names of others; "clip_benchmark:NAME" the names of its dataset, by class number; a file has one name
+            per line, in the order of the classes.
+
+    Raises:
+        UsageError: an unknown source.
+        DataError: names that do not fit the classes.
+        MissingExtraError: open_clip or clip_benchmark is not installed.
+    """
+    if source == "dataset":
+        return list(classes)
+    if source == "open_clip":
+        table = dict(zip(imagenet_1k(), _open_clip().IMAGENET_CLASSNAMES, strict=True))
+        if not any(wnid in table for wnid in wnids):
+            raise DataError("open_clip has names of ImageNet-1K classes; no class of the dataset has the id of one.")
+        return [str(table.get(wnid or "", name)) for name, wnid in zip(classes, wnids, strict=True)]
+    if source.startswith(_BENCHMARK):
+        found, where = _clip_benchmark("classnames", source), source
+    else:
+        path = Path(source.removeprefix("file:")).expanduser()
+        if not path.is_file():
+            raise UsageError(f"class names {source!r} are none of dataset, open_clip, {_BENCHMARK}NAME, and no file.")
+        found, where = [line for _, line in read_lines(path)], str(path)
+    if len(found) != len(classes):
+        raise DataError(f"{where} has {len(found)} names; the dataset has {len(classes)} classes.")
+    return found
+
+
+def read_descriptions(path: Path, classes: Sequence[str], wnids: Sequence[str | None]) -> list[list[str]]:
+    """Return texts per class from a file: JSON, `{"class": ["text", ...]}`, or .csv or .tsv rows of class and texts.
+
+    Raises:
+        DataError: the file is damaged, or has no text for a class.
+    """
+    with guarded(path, "descriptions"):
+        content = path.read_text(encoding="utf-8-sig")
+        if path.suffix == ".json":
+            values = json.loads(content)
+            table = {str(key): [own] if isinstance(own, str) else list(own) for key, own in values.items()}
+        else:
+            table = {}
+            for row in csv.reader(content.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ","):
+                if row:
+                    table.setdefault(row[0].strip(), []).extend(row[1:])
+    table = {
+        key: [text.strip() for text in own if isinstance(text, str) and text.strip()] for key, own in table.items()
+    }
+    own = match_names(classes, [key for key, texts in table.items() if texts])
+    keys = [own[name] or wnid for name, wnid in zip(classes, wnids or [None] * len(classes), strict=True)]
+    if missing := [name for name, key in zip(classes, keys, strict=True) if not table.get(key or "")]:
+        raise DataError(
+            f"{path} has no text for {len(missing)} of {len(classes)} classes: {list_unknown(missing, table)}."
+        )
+    return [table[str(key)] for key in keys]
+
+
+def _open_clip() -> ModuleType:
+    ensure_torchvision()
+    module: ModuleType = import_extra("open_clip", "clip")
+    return module
+
+
+def _clip_benchmark(kind: str, source: str) -> list[str]:
+    """Return the English names or templates of a dataset of clip_benchmark, without importing the package."""
+    name, found = source.removeprefix(_BENCHMARK), find_spec("clip_benchmark")
+    if found is None or not found.submodule_search_locations:
+        raise UsageError(f"{source}: clip_benchmark is not installed. Install it: pip install clip_benchmark.")
+    path = Path(next(iter(found.submodule_search_locations))) / "datasets" / f"en_{kind}.json"
+    with guarded(path, "the names and templates of clip_benchmark"):
+        table = json.loads(path.read_text(encoding="utf-8"))
+    if name not in table:
+        raise UnknownNameError("dataset of clip_benchmark", name, table)
+    return [str(each) for each in table[name]]
 
 
 def _worded(name: str) -> str:
@@ -101,9 +230,9 @@ def _worded(name: str) -> str:
 
 
 def read_templates(source: str) -> tuple[str, ...]:
-    """Return templates by name ("openai": the 80 of open_clip; "simple": its 7; "plain": one) or from a file.
+    """Return templates by name, or from a file with one per line, `{}` standing for the class.
 
-    A file has one per line, `{}` standing for the class.
+    Names: "openai", the 80 of open_clip; "simple", its 7; "plain", one; "clip_benchmark:NAME", those of its dataset.
 
     Raises:
         UsageError: the source is neither a name nor a file.
@@ -112,14 +241,15 @@ def read_templates(source: str) -> tuple[str, ...]:
     """
     if source == "plain":
         return PLAIN
+    if source.startswith(_BENCHMARK):
+        return tuple(each.replace("{c}", "{}") for each in _clip_benchmark("zeroshot_classification_templates", source))
     if source in ("openai", "simple"):
-        ensure_torchvision()
-        open_clip = import_extra("open_clip", "clip")
+        open_clip = _open_clip()
         shipped = open_clip.OPENAI_IMAGENET_TEMPLATES if source == "openai" else open_clip.SIMPLE_IMAGENET_TEMPLATES
         return tuple(str(template("{}")) for template in shipped)
     path = Path(source.removeprefix("file:")).expanduser()
     if not path.is_file():
-        raise UsageError(f"templates {source!r} are none of openai, simple, plain, and no file.")
+        raise UsageError(f"templates {source!r} are none of openai, simple, plain, {_BENCHMARK}NAME, and no file.")
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
@@ -137,7 +267,7 @@ def _is_template(line: str) -> bool:
 
 
 def _check_space(X: FloatArray, S: FloatArray) -> None:
-    if X.shape[1] != S.shape[1]:
+    if S.shape[1] % X.shape[1]:
         raise DataError(
             f"prompts compare images and classes in one space; features have {X.shape[1]} dimensions and class "
             f"embeddings {S.shape[1]}. Use embedding=prompts with a model that has a text tower, such as open_clip:."

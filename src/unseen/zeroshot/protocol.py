@@ -45,7 +45,7 @@ from unseen.zeroshot.outcomes import ImageOutcomes
 from unseen.zeroshot.problem import Fold, Images, Problem
 
 TOP_K = (5, 10)
-_BLOCK_VALUES = 50_000_000  # scores held at once
+_BLOCK_VALUES = 16_000_000  # scores that are in memory at once
 _CALIBRATION_STEPS = 101
 # On fewer features than this, threads of linear algebra wait for one another longer than they work.
 _THREADS_PAY = 4_000_000

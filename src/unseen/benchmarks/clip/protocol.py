@@ -17,59 +17,52 @@ import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.clip import CLIP
-from unseen.benchmarks.workbench import (
-    PROMPT_VERSION,
-    Wanted,
-    Workbench,
-    check_templates,
-    text_embeddings,
-    text_version,
-)
+from unseen.benchmarks.prompting import PromptOptions
+from unseen.benchmarks.workbench import Wanted, Workbench
+from unseen.core.arrays import BoolArray, FloatingArray, IntArray
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
+from unseen.features import FeatureRows
 from unseen.metrics import per_class_accuracy, top_k_correct
 from unseen.results.grid import pack_correct
 from unseen.results.info import BenchmarkInfo
 from unseen.stats import accuracy_interval
 from unseen.zeroshot.problem import audit_unseen
 
+_BLOCK_VALUES = 16_000_000  # scores that are in memory at once
+
 
 @dataclass(frozen=True)
-class ClipBenchmark(Benchmark):
+class ClipBenchmark(PromptOptions, Benchmark):
     """Options of classification by prompts."""
 
     name: ClassVar[str] = "clip"
     info: ClassVar[BenchmarkInfo] = CLIP
 
-    templates: str = option("openai", file=True, help="openai (80), simple (7), plain (1), or a file with {} per line.")
-    text_model: str = option("", help="Model with the text tower; by default the evaluated model.")
     split: str = option("test", help="Split to classify.")
 
     def check(self, dataset: Dataset) -> None:
         dataset.split(self.split)
-        check_templates(self.templates)
+        self.check_prompts(dataset)
 
     def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
-        return {"prompt": PROMPT_VERSION, **text_version(self.text_model)}
+        return self.prompt_versions("prompt")
 
     def idle(self) -> Collection[str]:
-        return () if self.text_model else ("text_model",)
+        return self.prompt_idle()
 
     def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
         return bench.wanted(cells[0].dataset, splits=(self.split,))
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
-        from unseen.zeroshot.prompt import prompt_scores
-
         cell, began = cells[0], perf_counter()
         dataset = bench.dataset(cell.dataset)
         names = list(dataset.class_names)
         rows = bench.split(cell.model, cell.dataset, self.split)
-        S = text_embeddings(bench, self.text_model or cell.model, names, self.templates)
-        scores = prompt_scores(np.asarray(rows.features[:], np.float64), S)
+        S = self.text_embeddings(bench, cell.model, dataset)
         classes = np.arange(len(names))
-        predictions = scores.argmax(1)
+        predictions, in_top5 = classify(rows.features, rows.labels, S)
         correct = predictions == rows.labels
         per_class = per_class_accuracy(rows.labels, predictions, classes)
         bench.recorder.classes(len(names), len(names))
@@ -85,7 +78,7 @@ class ClipBenchmark(Benchmark):
                 "top1": interval.value,
                 "top1_low": interval.low,
                 "top1_high": interval.high,
-                "top5": float(top_k_correct(rows.labels, scores, classes, min(5, len(names))).mean()),
+                "top5": float(in_top5.mean()),
                 "mean_per_class": float(np.nanmean(per_class)),
             },
             seconds=perf_counter() - began,
@@ -100,3 +93,25 @@ class ClipBenchmark(Benchmark):
                 "audit": audit_unseen(names, dataset.wnids, classes).summary,
             },
         )
+
+
+def classify(features: FeatureRows | FloatingArray, labels: IntArray, S: FloatingArray) -> tuple[IntArray, BoolArray]:
+    """Return the predicted class of each image, and whether the label is among the five best.
+
+    Scores are computed for blocks of images, so that memory does not grow with images x classes.
+
+    Args:
+        features: (n, d) rows that can be sliced, in memory or on the disk.
+        labels: (n,) rows of S.
+        S: class embeddings of `prompt_embeddings`.
+    """
+    from unseen.zeroshot.prompt import prompt_scores  # imports scikit-learn
+
+    block, classes = max(1, _BLOCK_VALUES // len(S)), np.arange(len(S))
+    best, in_top5 = np.empty(len(labels), np.int64), np.empty(len(labels), np.bool_)
+    for start in range(0, len(labels), block):
+        part = slice(start, start + block)
+        scores = prompt_scores(np.asarray(features[part], np.float64), S)
+        best[part] = scores.argmax(1)
+        in_top5[part] = top_k_correct(labels[part], scores, classes, min(5, len(S)))
+    return best, in_top5

@@ -9,25 +9,19 @@ Differs:    features are scaled to length 1 unless `normalise` says otherwise; t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.workbench import (
-    PROMPT_VERSION,
-    Wanted,
-    Workbench,
-    check_templates,
-    text_embeddings,
-    text_version,
-)
+from unseen.benchmarks.prompting import PromptOptions
+from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.benchmarks.zsl import ZSL
 from unseen.benchmarks.zsl.analysis import make_look
 from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
 from unseen.core.arrays import IntArray
-from unseen.core.errors import DataError, UnseenError
+from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.identity import option
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
@@ -61,7 +55,7 @@ _NO_TRAINING, _NO_IMAGE = "no training image", "no image"
 
 
 @dataclass(frozen=True)
-class ZslBenchmark(Benchmark):
+class ZslBenchmark(PromptOptions, Benchmark):
     """Options of the zero-shot benchmark."""
 
     name: ClassVar[str] = "zsl"
@@ -95,12 +89,6 @@ class ZslBenchmark(Benchmark):
         "", dataset=True, help="Another dataset with the same classes to test on (Table 4).", rare=True
     )
     layer: str = option("pooled", help="Features to use: pooled, logits, or the name of a module.", rare=True)
-    templates: str = option(
-        "openai", file=True, help="Prompt templates of --embedding prompts: openai, simple, plain, or a file."
-    )
-    text_model: str = option(
-        "", help="Model with the text tower of --embedding prompts; by default the evaluated model.", rare=True
-    )
     drop_unknown: bool = option(
         False,
         help="Ignore classes of --split file:PATH that the dataset does not have; otherwise they are an error.",
@@ -132,7 +120,9 @@ class ZslBenchmark(Benchmark):
                     "class and images of every unseen one. Add images, or remove them."
                 )
         if self.embedding == PROMPTS:
-            check_templates(self.templates)
+            self.check_prompts(dataset)
+            if self.combine == "max" and self.chosen != ("prompt",):
+                raise UsageError("--combine max has no class embedding to learn from: use it with --methods prompt.")
         elif self.embedding not in ("auto", "glove", "text", "wordnet"):
             check_source(self.embedding, dataset)
 
@@ -141,14 +131,13 @@ class ZslBenchmark(Benchmark):
         return [{"method": method, "fold": fold} for method in self.chosen for fold in folds]
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
-        prompts = {"prompts": PROMPT_VERSION} if self.embedding == PROMPTS else {}
-        return {point["method"]: load_method(point["method"]).version, **prompts, **text_version(self.text_model)}
+        prompts = self.prompt_versions(PROMPTS) if self.embedding == PROMPTS else {}
+        return {point["method"]: load_method(point["method"]).version, **prompts}
 
     def idle(self) -> Collection[str]:
         unused = [] if self.drop_unknown else ["drop_unknown"]
-        if self.embedding != PROMPTS:
-            return (*unused, "templates", "text_model")
-        return tuple(unused) if self.text_model else (*unused, "text_model")
+        prompts = self.prompt_idle() if self.embedding == PROMPTS else [each.name for each in fields(PromptOptions)]
+        return (*unused, *prompts)
 
     def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
         return bench.wanted(cells[0].dataset, self.layer)
@@ -235,7 +224,7 @@ class ZslBenchmark(Benchmark):
         if embeddings is not None:
             embeddings = normalise_embeddings(np.asarray(embeddings, np.float64), dataset.class_names, "embeddings")
         elif source == PROMPTS:
-            embeddings = text_embeddings(bench, self.text_model or model, dataset.class_names, self.templates)
+            embeddings = self.text_embeddings(bench, model, dataset)
         else:
             embeddings = class_embeddings(source, dataset)
         images = {
