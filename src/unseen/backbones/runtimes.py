@@ -430,6 +430,11 @@ class Graph(nn.Module):
         padded = array if len(array) == step else np.concatenate([array, array[-1:].repeat(step - len(array), 0)])
         with guarded("the ONNX graph", "a model of images", error=BackboneError):
             (found,) = self.session.run([self.output], {self._input: padded})
+            if np.ndim(found) < 2 or len(found) != len(padded):
+                raise BackboneError(
+                    f"output {self.output!r} of the graph has the shape {np.shape(found)} for {len(padded)} images: "
+                    "one row of features per image is needed. Choose another with output=NAME."
+                )
         return np.asarray(found, np.float32)[: len(array)]
 
 

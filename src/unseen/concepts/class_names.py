@@ -36,6 +36,8 @@ _HINT = re.compile(r"^(.*?)\s*[(\[](.+)[)\]]\s*$")
 _SHORTEST_MISSPELT = 5
 _LETTER_FOLDER = re.compile(r"^/?([a-z])/(\1.*)$")
 _ALTERNATIVES = re.compile(r",|/| or ")
+#: Letters of a name that is looked up; lemmas are shorter, and the variants of a name take the square of its length.
+_LONGEST_NAME = 300
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -52,6 +54,8 @@ def split_name(name: str) -> tuple[list[str], str]:
 
     `/a/abbey` and `/c/church/indoor` are names in folders by their first letter.
     """
+    if len(name) > _LONGEST_NAME:
+        return [], ""
     folder = _LETTER_FOLDER.match(name)
     if folder:
         name = folder[2].replace("/", " ")
