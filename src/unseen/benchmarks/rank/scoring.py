@@ -29,7 +29,6 @@ from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, dropped
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
-from unseen.features.extraction import measure_cost
 from unseen.metrics import softmax
 from unseen.ranking.cards import ScoreCard, find_score, score_flops, score_terms
 from unseen.ranking.inputs import Tell, stratified_rows
@@ -57,6 +56,8 @@ class ScoredImages:
     @cached_property
     def about(self) -> RankDetails:
         """What is known of the checkpoint, its images and their extraction."""
+        from unseen.features.extraction import measure_cost  # loads torch, which planning does not need
+
         card, weights, cost, how = self.bench.card(self.model), self.model, None, self.bench.how
         if not self.model.startswith(GIVEN):
             backbone = self.bench.backbone(self.model)
