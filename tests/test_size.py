@@ -17,11 +17,11 @@ from tools.size import ROOT, SOURCE, FileSize, measure
 from unseen.cli import main
 from unseen.cli.application import COMMANDS, load_command
 
-TOKENS = 422_900
+TOKENS = 432_300
 FILES = 340
 OWN_IMPORTS_IN_FUNCTIONS = 60
-ANYS = 599
-TYPE_IGNORES = 24
+ANYS = 524
+TYPE_IGNORES = 11
 
 PHRASES = (
     "is said", "are said", "is told", "told apart", "nobody", "somebody", "whoever", "goes on where", "for want of",

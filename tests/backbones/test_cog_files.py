@@ -21,14 +21,13 @@ from torch import Tensor, nn
 from unseen.backbones import backbone_revision, load_backbone
 from unseen.backbones.cog.formats import flatten, read_torch_file
 from unseen.backbones.sources.cog import (
-    DownloadError,
     cog_models,
-    download,
     find_in_folder,
     locate,
     weights_folder,
 )
 from unseen.core.errors import CheckpointError
+from unseen.core.files import Checksum, DownloadError, download
 
 
 class Trap:
@@ -216,10 +215,10 @@ def server() -> Iterator[Any]:
 
 def test_a_download_is_checked_and_not_repeated(server: Any, tmp_path: Path) -> None:
     digest = hashlib.sha256(CONTENTS).hexdigest()
-    target = download(f"{server.address}/file", tmp_path / "a" / "file", sha256=digest[:8])
+    target = download(f"{server.address}/file", tmp_path / "a" / "file", Checksum(sha256=digest[:8]))
     assert target.read_bytes() == CONTENTS
     assert not target.with_name("file.part").exists()
-    download(f"{server.address}/file", target, sha256=digest[:8])
+    download(f"{server.address}/file", target, Checksum(sha256=digest[:8]))
     assert len(server.requests) == 1
 
 
@@ -238,7 +237,7 @@ def test_a_part_of_an_interrupted_download_is_replaced(server: Any, tmp_path: Pa
 
 def test_a_file_with_another_checksum_is_not_kept(server: Any, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="another file than the published one"):
-        download(f"{server.address}/file", tmp_path / "file", sha256="deadbeef")
+        download(f"{server.address}/file", tmp_path / "file", Checksum(sha256="deadbeef"))
     assert [path.name for path in tmp_path.iterdir()] == ["file.lock"]
 
 

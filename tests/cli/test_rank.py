@@ -271,6 +271,23 @@ def test_names_come_from_a_list(
     assert "cannot be read" in capsys.readouterr().err
 
 
+def test_a_prior_chooses_the_candidates_to_evaluate(
+    images: Path, home: Path, tmp_path: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        f"{model},task {t},{50 + 10 * c + t}" for t in range(4) for c, model in enumerate(("x", SECOND, small_model))
+    ]
+    prior = tmp_path / "prior.csv"
+    prior.write_text("\n".join(["model,task,accuracy", *rows]))
+    assert rank(images, "--models", small_model, SECOND, "--first", "1", "--prior", str(prior), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [c["model"] for c in found["candidates"]] == [small_model]
+    (note,) = [note for note in found["notes"] if note.startswith("prior from 4 earlier tasks")]
+    assert (
+        "1 of 2 candidates are evaluated, 2 have earlier results; the chance that the best is among the other 1" in note
+    )
+
+
 def test_patterns_expand_to_candidates_in_names_and_in_lists(
     images: Path, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,6 +326,8 @@ def test_the_first_are_fine_tuned_on_request_and_early_stopping_is_a_score(
         (["--scores", ","], "at least one score"),
         (["--budget", "soon"], "is not a time"),
         (["--layers", ","], "at least one layer"),
+        (["--prior", "x.csv"], "state how many, such as --first 20"),
+        (["--first", "2"], "a prior needs 3 earlier tasks"),
         (["--scheduler", "tcp://x:1"], "needs --engine dask"),
     ],
 )

@@ -197,3 +197,25 @@ def test_own_results_are_drawn_analysed_and_written_to_a_page(
     page = tmp_path / "all.html"
     assert main(["vtab", "compare", "--page", str(page)]) == 2  # embedded tasks have no published methods beside them
     assert "Human raters (Table 3)" in page.read_text()
+
+
+def test_rows_of_the_literature_are_added(
+    scores: Callable[[dict[str, float]], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = scores(dict.fromkeys(task_titles(), 50.0))
+    path = tmp_path / "published.csv"
+    rows = [f'VPT-Deep,{task},{60 + k / 10},"Jia et al., 2022, Table 1"\n' for k, task in enumerate(task_titles())]
+    path.write_text("method,task,score,source\n" + "".join(rows))
+    assert main(["vtab", "compare", "--own", str(own), "--published", str(path), "--json"]) == 0
+    found = {row["method"]: row for row in json.loads(capsys.readouterr().out)}
+    assert found["VPT-Deep"]["source"] == "Jia et al., 2022, Table 1"
+    assert found["VPT-Deep"]["mean"] == pytest.approx(60.9)
+    assert found["Sup-100%"]["source"] == "Zhai et al., 2019, Table 6"
+    for text, message in (
+        ("method,task,score,source\nA,dtd,60,\n", "has no source"),
+        ("method,task,score,source\nA,dtd,600,x\n", "not a percentage"),
+        ("method,score\nA,6\n", "columns method, source, task and score"),
+    ):
+        path.write_text(text)
+        assert main(["vtab", "compare", "--own", str(own), "--published", str(path)]) == 2
+        assert message in " ".join(capsys.readouterr().err.split())

@@ -13,8 +13,7 @@ from torch import nn
 from unseen.backbones import load_backbone
 from unseen.core.errors import UsageError
 from unseen.data import load_dataset
-from unseen.finetuning.early_stop import EarlyStop
-from unseen.finetuning.train import FinetuneOptions, finetune
+from unseen.finetuning.train import EarlyStop, FinetuneOptions, finetune
 
 
 class _Images:
@@ -67,7 +66,7 @@ def test_evaluations_are_at_equal_distances() -> None:
 def test_a_resumed_run_keeps_the_same_network_and_never_less_than_its_start(images: Path, tmp_path: Path) -> None:
     data = load_dataset(f"folder:{images}?test=0.4")
     backbone = load_backbone("random:test_efficientnet?size=32")
-    options = FinetuneOptions(start="probe", optimizer="adam", checkpoint_every=2)
+    options = FinetuneOptions(start="probe", optimizer="adam", checkpoint_seconds=0)
     how: dict[str, Any] = {"classes": 3, "steps": 6, "learning_rate": 0.01, "batch_size": 4, "seed": 0, "checks": 3}
     how |= {"held_out": data.split("test"), "options": options}
     start = finetune(backbone, data.split("train"), data.split("test"), **(how | {"steps": 0}))

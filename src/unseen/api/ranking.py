@@ -17,7 +17,8 @@ import numpy as np
 from unseen.api.answer import Answer
 from unseen.api.arrays import as_array, is_matrix
 from unseen.api.objects import STUDY, NamedObjects, workbench
-from unseen.backbones.load import check_backbone, expand_models, resolve_model
+from unseen.api.stored import load_results
+from unseen.backbones.load import check_backbone, expand_models, model_cards, resolve_model
 from unseen.benchmarks.rank.answer import answer, with_truth
 from unseen.benchmarks.rank.arrays import rank_features as rank_features
 from unseen.benchmarks.rank.candidates import CheckpointRanking
@@ -44,6 +45,8 @@ from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, load_dataset
 from unseen.data.dataset import CLASS
 from unseen.features import Extraction, Progress
+from unseen.ranking.prior import fit_prior, read_history, shortlist
+from unseen.results import FILE_NAME
 from unseen.results.table import records_by_dataset
 from unseen.run.execute import run_study
 from unseen.run.executor import Engine
@@ -52,6 +55,8 @@ from unseen.run.study import Study
 
 #: Dimensions that few networks exceed.
 _WIDEST = 4096
+#: Benchmarks whose stored results tell how good a checkpoint was on earlier tasks.
+_EARLIER = ("probe", "vtab", "rank")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,6 +157,8 @@ def rank_checkpoints(
     budget: float | None = None,
     halving: bool | None = None,
     finetune_top: int = 0,
+    first: int | None = None,
+    prior: Path | str | None = None,
     name: str = "rank",
     home: Path | str | None = None,
     how: Extraction | None = None,
@@ -174,6 +181,9 @@ def rank_checkpoints(
         halving: all candidates on a few images first, and only those that may be the best on all of them; by default
             if it saves time (five candidates and 600 images, or more).
         finetune_top: number of candidates to fine-tune, from the first on, to confirm the order.
+        first: evaluate only this many candidates: those that were the best on earlier tasks, of the results in `home`
+            and in `prior`. The ranking states the probability that the best candidate is among the others.
+        prior: CSV file with the accuracy of checkpoints on earlier tasks (columns model, task, accuracy, parameters).
         name: of the study that stores the results.
         home: folder of features and results.
         how: settings of the extraction; a precision other than fp32 is that of the rounds of halving before the last,
@@ -192,6 +202,9 @@ def rank_checkpoints(
     study, notes = rank_study(data, models, name=name, how=how, **options)
     bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
     (dataset,) = study.datasets
+    if first is not None or prior is not None:
+        kept, note = _shortlist(study.models, first, prior, bench.home, dataset)
+        study, notes = replace(study, models=kept), [*notes, note]
     images = bench.dataset(dataset)
     benchmark = _benchmark(study).suited(images)
     benchmark.check(images)
@@ -231,6 +244,44 @@ def rank_checkpoints(
         write_study_report(results, study, bench, path)
         ranking = replace(ranking, page=str(path))
     return replace(ranking, record=records_by_dataset(results)[dataset], seconds=perf_counter() - began)
+
+
+def _shortlist(
+    models: tuple[str, ...], first: int | None, prior: Path | str | None, home: Path, dataset: str
+) -> tuple[tuple[str, ...], str]:
+    """Return the candidates to evaluate, and a note on the prior and on the risk of skipping the others.
+
+    Raises:
+        UsageError: a prior without `first`.
+        DataError: a file that cannot be read, or results on too few tasks.
+    """
+    if first is None:
+        raise UsageError("a prior chooses the candidates to evaluate: state how many, such as --first 20.")
+    history, sizes = read_history(Path(prior)) if prior is not None else ({}, {})
+    # A file may name checkpoints without a scheme: resnet50 for timm:resnet50.
+    known = {name.lower(): model for model in models for name in (model, model.partition(":")[2])}
+    history = {(known.get(model.lower(), model), task): value for (model, task), value in history.items()}
+    sizes = {known.get(model.lower(), model): size for model, size in sizes.items()}
+    if (home / FILE_NAME).exists():
+        values: dict[tuple[str, str], list[float]] = {}
+        for result in load_results(home=home).results:
+            cell = result.cell
+            if cell.benchmark not in _EARLIER or cell.dataset == dataset:
+                continue
+            expected = result.metrics.get("score") if cell.parameters.get("score") == EXPECTED else None
+            accuracy = result.metrics.get("top1", expected)
+            if accuracy is not None:
+                values.setdefault((cell.model, f"{cell.benchmark} {cell.dataset}"), []).append(accuracy)
+        history |= {key: float(np.mean(found)) for key, found in values.items()}
+    cards = {card.id: float(card.parameters) for card in model_cards() if card.parameters}
+    fitted = fit_prior(history, models, cards | sizes)
+    kept, risk = shortlist(fitted, first)
+    tasks = len({task for _, task in history})
+    skipped = f"the chance that the best is among the other {len(models) - len(kept)} is {risk:.0%}"
+    return kept, (
+        f"prior from {tasks} earlier tasks: {len(kept)} of {len(models)} candidates are evaluated, "
+        f"{fitted.known} have earlier results; {skipped}"
+    )
 
 
 def _run(study: Study, bench: Workbench, engine: Engine | None) -> list[Result]:

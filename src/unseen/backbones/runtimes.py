@@ -38,7 +38,7 @@ from unseen.core.errors import (
     UsageError,
     first_line,
 )
-from unseen.core.extras import import_extra, installed
+from unseen.core.extras import import_extra, installed, visible_device
 from unseen.core.files import write_whole
 from unseen.core.guard import guarded
 from unseen.core.identity import identify
@@ -126,7 +126,7 @@ class TorchRuntime:
     def __init__(
         self, backbone: Backbone, layers: Sequence[str], *, device: str, precision: str = "fp32", note: str = ""
     ) -> None:
-        self.device = torch.device(device)
+        self.device = torch.device(visible_device(device))
         self.precision = precision
         self.note = note
         self._taps = Taps(backbone, layers).eval().to(self.device)
@@ -430,6 +430,11 @@ class Graph(nn.Module):
         padded = array if len(array) == step else np.concatenate([array, array[-1:].repeat(step - len(array), 0)])
         with guarded("the ONNX graph", "a model of images", error=BackboneError):
             (found,) = self.session.run([self.output], {self._input: padded})
+            if np.ndim(found) < 2 or len(found) != len(padded):
+                raise BackboneError(
+                    f"output {self.output!r} of the graph has the shape {np.shape(found)} for {len(padded)} images: "
+                    "one row of features per image is needed. Choose another with output=NAME."
+                )
         return np.asarray(found, np.float32)[: len(array)]
 
 

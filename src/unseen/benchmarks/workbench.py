@@ -7,7 +7,7 @@ and each model once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
@@ -18,7 +18,7 @@ import numpy as np
 
 from unseen.backbones.load import backbone_revision, load_backbone
 from unseen.core.arrays import IntArray
-from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
 from unseen.core.names import Name
@@ -222,6 +222,14 @@ class Workbench:
             card = self.backbone(model).with_measured_card().card
         write_whole(path, json.dumps(card.to_dict(), indent=1))
         return card
+
+    def cards(self, models: Iterable[str]) -> dict[str, ModelCard]:
+        """Return the cards of those models that still load."""
+        found = {}
+        for model in dict.fromkeys(models):
+            with suppress(UnseenError):  # the results of a model that no longer loads are still shown
+                found[model] = self.card(model)
+        return found
 
 
 #: Schemes of features that datasets have, in place of a model.

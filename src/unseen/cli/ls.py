@@ -42,7 +42,11 @@ _LISTS: dict[str, tuple[str, ...]] = {
     "datasets": ("unseen.data:dataset_cards",),
     "benchmarks": ("unseen.benchmarks:benchmark_cards",),
     "studies": ("unseen.run.study:study_cards",),
-    "methods": ("unseen.probes.solvers:PROBE_CARDS", "unseen.zeroshot.catalogue:method_cards"),
+    "methods": (
+        "unseen.probes.solvers:PROBE_CARDS",
+        "unseen.finetuning:adaptation_cards",
+        "unseen.zeroshot.catalogue:method_cards",
+    ),
     "scores": ("unseen.ranking.cards:score_cards",),
 }
 

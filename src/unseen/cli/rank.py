@@ -51,6 +51,20 @@ _MORE = [
         ],
         0,
     ),
+    parameter(
+        "first",
+        Annotated[
+            int | None,
+            Option(min=1, metavar="N", help="Evaluate only the N candidates that were the best on earlier tasks."),
+        ],
+    ),
+    parameter(
+        "prior",
+        Annotated[
+            Path | None,
+            Option(metavar="FILE", help="Accuracies on earlier tasks for --first (CSV), beside the stored results."),
+        ],
+    ),
 ]
 
 
@@ -77,6 +91,8 @@ def _run(draft: Draft, how: Running) -> None:
             budget=budget,
             halving=draft.more["halving"],
             finetune_top=draft.more["finetune_top"],
+            first=draft.more["first"],
+            prior=draft.more["prior"],
             name=draft.name,
             home=how.home,
             how=extraction,

@@ -45,6 +45,8 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINT = re.compile(r"^(.*?)\s*[(\[](.+)[)\]]\s*$")
 _SHORTEST_HEAD = 3
 _SHORTEST_MISSPELT = 5
+#: Letters of a name that is looked up; lemmas are shorter, and the variants of a name take the square of its length.
+_LONGEST_NAME = 300
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -89,6 +91,8 @@ class ClassNameReader:
 
     def read(self, name: str) -> Reading:
         """Return the senses that a class name may have."""
+        if len(name) > _LONGEST_NAME:
+            return Reading("none", clean(name[:_LONGEST_NAME]), ())
         if is_wnid(name.strip()) and name.strip() in self.wordnet:
             return Reading("given", name.strip(), (name.strip(),))
         hinted = _HINT.match(name)

@@ -28,6 +28,7 @@ EXTRAS = {
     "zsl": ("MATLAB files of version 7.3", "h5py"),
     "openvino": ("bf16 on processors that have it", "openvino"),
     "dask": ("runs on a cluster", "distributed"),
+    "peft": ("LoRA in fine-tuning", "peft"),
 }
 
 
@@ -162,6 +163,20 @@ def _extension_loads() -> bool:
 def cores() -> int:
     """Return the number of cores that this process may use: in containers and batch jobs fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+#: CUDA devices of this process; those of the process that started it, if it has one of them alone.
+CUDA_VARIABLE, ALL_CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES", "UNSEEN_ALL_CUDA_DEVICES"
+
+
+def visible_device(name: str) -> str:
+    """Return the name of a device in this process; a worker process makes `cuda:N` of its parent its only device."""
+    whole = os.environ.get(ALL_CUDA_VARIABLE, "").split(",")
+    kind, _, number = name.partition(":")
+    if kind != "cuda" or not number.isdecimal() or int(number) >= len(whole) or not whole[0]:
+        return name
+    os.environ[CUDA_VARIABLE] = whole[int(number)]  # torch reads it when it first uses CUDA
+    return "cuda:0"
 
 
 @contextmanager

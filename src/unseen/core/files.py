@@ -10,15 +10,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import http
+import http.client
 import mmap
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 
-from unseen.core.errors import DataError, DiskFullError, StoreError, UsageError
+from unseen.core.errors import DataError, DiskFullError, StoreError, UnseenError, UsageError
 from unseen.core.guard import patiently
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -232,3 +237,103 @@ def release_pages(array: object) -> None:
         base = base.obj
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         base.madvise(mmap.MADV_DONTNEED)
+
+
+# ---- downloads -------------------------------------------------------------------------------------------------------
+
+_CHUNK = 1 << 20
+_TIMEOUT_SECONDS = 60
+
+
+class DownloadError(UnseenError):
+    """The download failed, or the file is not the published one."""
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """What is published about a file; 0 and "" if unknown.
+
+    Attributes:
+        size: in bytes.
+        sha256, md5: in hex; a sha256 may be its beginning, as torch puts it into file names.
+    """
+
+    size: int = 0
+    sha256: str = ""
+    md5: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.sha256 or self.md5)
+
+    def difference(self, path: Path) -> str:
+        """Return how a file differs from the published one; "" if it does not."""
+        if self.size and path.stat().st_size != self.size:
+            return f"{path.stat().st_size:,} instead of {self.size:,} bytes"
+        for kind, expected in (("sha256", self.sha256), ("md5", self.md5)):
+            if expected:
+                with path.open("rb") as stream:
+                    found = hashlib.file_digest(stream, kind).hexdigest()
+                if not found.startswith(expected):
+                    return f"{kind} {found}, not {expected}..."
+        return ""
+
+
+def download(
+    url: str, target: Path, checksum: Checksum | None = None, progress: Callable[[int, int], None] | None = None
+) -> Path:
+    """Download `url` to `target` unless that exists. Two processes do not download the same file at once.
+
+    A download that breaks off resumes if the checksum of the file is known; otherwise it starts again.
+
+    Args:
+        progress: called with the received bytes and the size of the file, 0 if it is unknown.
+
+    Raises:
+        DownloadError: the address does not answer, the download breaks off, or the file differs from the published one.
+    """
+    from filelock import FileLock
+
+    if not url.startswith(("https://", "http://")):
+        raise DownloadError(f"{url} is not an address that can be fetched.")
+    known = checksum or Checksum()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(target.name + ".lock")):
+            if not target.is_file():
+                part = target.with_name(target.name + ".part")
+                _fetch(url, part, known, progress)
+                if difference := known.difference(part):
+                    part.unlink()
+                    raise DownloadError(f"{url} gave another file than the published one: {difference}.")
+                part.replace(target)
+    except urllib.error.HTTPError as error:
+        raise DownloadError(f"{url} answers {error.code} ({error.reason}).") from error
+    except (urllib.error.URLError, http.client.HTTPException) as error:
+        raise DownloadError(f"{url} cannot be reached ({getattr(error, 'reason', error)}).") from error
+    except OSError as error:
+        raise DownloadError(f"{url} could not be fetched to {target.parent} ({error}).") from error
+    return target
+
+
+def _fetch(url: str, part: Path, known: Checksum, progress: Callable[[int, int], None] | None) -> None:
+    """Download a file, or the rest of it after the bytes of `part`."""
+    done = part.stat().st_size if known and part.is_file() else 0
+    if done and done == known.size:
+        return
+    headers = {"User-Agent": "unseen"} | ({"Range": f"bytes={done}-"} if done else {})
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s) by the caller's check
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310
+        resumed = done > 0 and response.status == http.HTTPStatus.PARTIAL_CONTENT
+        rest = int(response.headers.get("Content-Length") or 0)
+        with part.open("ab" if resumed else "wb") as file:
+            start = file.tell()
+            while chunk := response.read(_CHUNK):
+                file.write(chunk)
+                if progress is not None:
+                    progress(file.tell(), start + rest if rest else 0)
+            size, expected = file.tell(), start + rest if rest else file.tell()
+            os.fsync(file.fileno())
+    if size != expected:
+        if not known:
+            part.unlink()
+        raise DownloadError(f"{url} broke off after {size} of {expected} bytes.")

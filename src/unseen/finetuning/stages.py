@@ -11,7 +11,6 @@ A stage is a plain safetensors file with the network's own names in it: `file:PA
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from unseen.core.errors import DataError, UsageError
 from unseen.core.files import write_whole
 from unseen.data import Split
 from unseen.finetuning.data import TrainingBatches
-from unseen.finetuning.trainer import Progress
+from unseen.finetuning.trainer import CosineSchedule, Progress
 from unseen.finetuning.views import TrainView
 
 WEIGHT_DECAY = 0.05
@@ -68,6 +67,7 @@ def train_stages(
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (preprocessing.mean, preprocessing.std))
     batches = TrainingBatches(train, TrainView("resize-crop", flip=True), size=size, batch_size=batch_size, seed=seed)
     last = stages[-1]
+    schedule = CosineSchedule(last, max(1, round(_WARMUP * last)))
     paths: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
     with torch.random.fork_rng(devices=[]):
@@ -78,7 +78,7 @@ def train_stages(
             paths.append(_write(model, folder / f"{architecture}-0.safetensors"))
         for step, batch in enumerate(batches.ahead(0, last)):
             for group in optimiser.param_groups:
-                group["lr"] = learning_rate * _factor(step, last)
+                group["lr"] = learning_rate * schedule.factor(step)
             pixels = torch.from_numpy(np.ascontiguousarray(batch.pixels)).permute(0, 3, 1, 2)
             scores = model((pixels.float() / 255 - mean) / std)
             loss = functional.cross_entropy(scores, torch.from_numpy(batch.labels), label_smoothing=0.1)
@@ -90,14 +90,6 @@ def train_stages(
             if progress is not None:
                 progress(step + 1, last, float(loss.detach()))
     return paths
-
-
-def _factor(step: int, steps: int) -> float:
-    """Return the factor of the learning rate: linear warm-up, then a cosine to 0."""
-    warmup = max(1, round(_WARMUP * steps))
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
 
 def _write(model: torch.nn.Module, path: Path) -> Path:

@@ -4,12 +4,22 @@ Paper:      Zhai et al., "A Large-scale Study of Representation Learning with th
             2019 [P], section 3.1 and Appendix I
 Implements: SGD with momentum 0.9, no weight decay, plain resize, step schedule with warm-up (`StepSchedule`); Adam and
             weight decay for the heavyweight search; gradient accumulation; mixed precision on CUDA
-Differs:    weight decay is decoupled (Loshchilov & Hutter) for both optimisers; with accumulation, batch norm sees
+Differs:    weight decay is decoupled (Loshchilov & Hutter) for all optimisers; with accumulation, batch norm sees
             micro-batches; the input has the model's own size unless the view says otherwise
+
+Early stopping: keep the network with the best accuracy on held-out images.
+
+Paper:      Prechelt, "Early stopping - but when?", 1998
+Implements: accuracy on held-out images before the first step and at equal distances up to the last; the earliest
+            best is kept
+Differs:    training continues to its end: its schedule lowers the rate late, and accuracy may recover.
+            A later network replaces the start only if it beats it on the held-out images by more than one standard
+            error of the difference: the best of many evaluations on few images exceeds the start by chance alone
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import time
@@ -28,10 +38,66 @@ from unseen.core.errors import DataError, OutOfMemoryError, UsageError, first_li
 from unseen.core.identity import digest
 from unseen.core.run_record import Dropped
 from unseen.data import Split
-from unseen.finetuning.early_stop import EarlyStop
-from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer
+from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer, is_out_of_memory
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
+
+
+#: Attributes that a checkpoint contains.
+_STATE = ("accuracy", "step", "best", "start", "unreadable")
+
+
+class EarlyStop:
+    """The best network so far.
+
+    Attributes:
+        images: held out, with labels; transformed like test images.
+        checks: number of evaluations after the one before the first step.
+        accuracy, step: of the best evaluation.
+        best: the weights of the best network.
+        start: which images were right before the first step.
+        unreadable: held-out images that could not be read, with the reason, by position.
+    """
+
+    def __init__(self, images: Split, checks: int) -> None:
+        if checks < 1 or not len(images):
+            raise UsageError(
+                f"early stopping needs at least one evaluation on one image; found {checks} on {len(images)}."
+            )
+        self.images, self.checks = images, checks
+        self.accuracy, self.step = -1.0, 0
+        self.unreadable: dict[int, str] = {}
+        self.best: dict[str, dict[str, torch.Tensor]] = {}
+        self.start: list[bool] = []
+
+    def is_due(self, done: int, steps: int) -> bool:
+        """Return whether the network is evaluated after `done` of the steps."""
+        return done in {round(steps * k / self.checks) for k in range(self.checks + 1)}
+
+    def evaluate(self, trainer: Trainer, done: int) -> None:
+        """Evaluate the network, and keep a copy if no earlier one was as good."""
+        predictions, self.unreadable = trainer.predict(self.images)
+        right = predictions == self.images.labels  # an unreadable image counts as wrong
+        accuracy, start = float(right.mean()), np.asarray(self.start or right)
+        self.start = start.tolist()
+        won, lost = int((right & ~start).sum()), int((start & ~right).sum())
+        if not done or (accuracy > self.accuracy and won - lost > math.sqrt(won + lost)):
+            self.accuracy, self.step = accuracy, done
+            self.best = copy.deepcopy({"module": trainer.module.state_dict(), "head": trainer.head.state_dict()})
+
+    def restore(self, trainer: Trainer) -> None:
+        """Replace the last network by the best one."""
+        trainer.module.load_state_dict(self.best["module"])
+        trainer.head.load_state_dict(self.best["head"])
+
+    def state(self) -> dict[str, object]:
+        """Return the state for a checkpoint."""
+        return {name: getattr(self, name) for name in _STATE}
+
+    def resume(self, state: dict[str, object]) -> None:
+        """Restore the state of a checkpoint."""
+        for name in _STATE:
+            setattr(self, name, state.get(name, getattr(self, name)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +113,11 @@ class FinetuneResult:
         held_out, stopped_at: accuracy on the images of early stopping, and the step of the returned network; NaN and
             the last step without it.
         resumed_at: the step at which the training was resumed, or 0.
+        trainable: number of trained parameters that the scores depend on, the head included.
+        micro_batch: images per forward pass, smaller than requested if memory ran out.
+        diverged_at: the step at which the training was ended because its loss diverged, or 0.
+        throughput: training images per second in this process, evaluations included, without the first step; 0 if there
+            was no second step.
         module, head: the trained network.
     """
 
@@ -58,29 +129,25 @@ class FinetuneResult:
     held_out: float
     stopped_at: int
     resumed_at: int
+    trainable: int
+    micro_batch: int
+    diverged_at: int
+    throughput: float
     module: nn.Module
     head: nn.Linear
 
 
-#: Parts of the messages of allocators that have no exception class (CPU, MPS).
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
-
-
 @contextmanager
-def advised_on_memory(batch_size: int, micro_batch: int) -> Iterator[None]:
+def advised_on_memory(batch_size: int) -> Iterator[None]:
     """Turn the out-of-memory errors of Python and PyTorch into an `OutOfMemoryError` that states what to do."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not known and not any(words in str(error).lower() for words in _OUT_OF_MEMORY):
+        if not is_out_of_memory(error):
             raise
-        present = min(micro_batch or batch_size, batch_size)
-        advice = f"--micro-batch {present // 2}" if present > 1 else "a smaller model or image size"
-        option = " (micro_batch in Python)" if present > 1 else ""
         raise OutOfMemoryError(
-            f"out of memory in fine-tuning with {present} images per forward pass (batch size {batch_size}): "
-            f"{first_line(error)} Use {advice}{option}."
+            f"out of memory in fine-tuning, also with one image per forward pass (batch size {batch_size}): "
+            f"{first_line(error)} Use a smaller model or image size."
         ) from error
 
 
@@ -135,7 +202,7 @@ def finetune(
     stop = EarlyStop(held_out, checks) if held_out is not None else None
     identity = digest([backbone.weights, train.fingerprint, backbone.preprocessing.to_dict(), settings])
     with (
-        advised_on_memory(batch_size, options.micro_batch),
+        advised_on_memory(batch_size),
         torch.random.fork_rng(devices=range(torch.cuda.device_count())),
     ):
         torch.manual_seed(seed)
@@ -164,12 +231,24 @@ def finetune(
         held_out=stop.accuracy if stop is not None else math.nan,
         stopped_at=stop.step if stop is not None else steps,
         resumed_at=trainer.resumed_at,
+        trainable=trainer.trainable,
+        micro_batch=trainer.micro_batch,
+        diverged_at=trainer.diverged_at,
+        throughput=trainer.throughput,
         module=trainer.module.cpu(),
         head=trainer.head.cpu(),
     )
 
 
+#: Options that change no training, and values of options under which a training is the same as without them.
+_NEUTRAL = ("checkpoint_seconds", "eval_view", "workers", "cache_bytes")
+_IDLE = {
+    "schedule": "step", "adaptation": "finetune", "adaptation_size": 0, "clip": 0.0, "backbone_rate": 1.0,
+    "precision": "auto",
+}  # fmt: skip
+
+
 def _numbers_of(options: FinetuneOptions) -> dict[str, object]:
     """Return the options that change a training, without decoding, checkpoints and the view of test images."""
-    neutral = ("checkpoint_every", "eval_view", "workers", "cache_bytes")
-    return {name: value for name, value in dataclasses.asdict(options).items() if name not in neutral}
+    known = dataclasses.asdict(options) | {"clip": options.largest_norm, "backbone_rate": options.relative_rate}
+    return {name: value for name, value in known.items() if name not in _NEUTRAL and value != _IDLE.get(name, ...)}

@@ -9,22 +9,28 @@ Implements: the head is the converged logistic regression that `unseen probe` fi
 Differs:    [P] does not normalise features. Statistics of batch norm stay those of the pretraining, since the probe was
             fitted under them; its scales and shifts learn
 
+            The network's learning rate is a tenth of the head's and gradients are clipped to norm 1: with the
+            head's rate, the large weights of a converged probe destroy the features in the first steps
+
 A checkpoint has torch's own format, read back with `weights_only`, so that it cannot run code. It contains the digest
 of everything that the training depends on: a checkpoint of another training is refused.
+
+If memory runs out in a forward or backward pass, the step is repeated with half the micro-batch. Losses stay on the
+device until they are stored in the history, so that a step does not wait for the device.
 """
 
 from __future__ import annotations
 
 import copy
 import io
+import math
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -34,19 +40,25 @@ from torch.nn import functional
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import best_device
-from unseen.core.arrays import Float32Array, IntArray, Pixels
+from unseen.core.arrays import AnyArray, Float32Array, IntArray, Pixels
 from unseen.core.errors import CheckpointError, DataError, DiskFullError, StoreError, UnknownNameError, UsageError
+from unseen.core.extras import cores, visible_device
 from unseen.core.files import write_whole
 from unseen.core.guard import guarded
 from unseen.data import Split
 from unseen.features.batches import to_pixels
+from unseen.finetuning.adaptations import count_trainable, prepare
 from unseen.finetuning.data import CACHE_BYTES, Batch, TrainingBatches, evaluation_batches, micro_batches
-from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.views import EvalView, TrainView, at_size, nearest_size
 from unseen.probes.estimators import LinearProbe
 from unseen.probes.solvers import StepSchedule, default_warmup
 
+if TYPE_CHECKING:
+    from unseen.finetuning.train import EarlyStop
+
 Start = Literal["zero", "probe"]
+Optimizer = Literal["sgd", "adam", "adamw"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
 #: Callback with the finished step, the number of steps, and the loss.
 Progress = Callable[[int, int, float], None]
 _CHECKPOINT_VERSION = 1
@@ -55,6 +67,28 @@ _HISTORY_POINTS = 100
 _STATEFUL = ("module", "head", "optimizer", "scaler")
 #: Margin by which a class without training image starts below the least likely other class.
 _ABSENT = 10.0
+#: Images per forward pass of an evaluation, on the CPU and on other devices.
+_EVALUATED, _EVALUATED_BY_GPU = 64, 256
+#: Number of history points whose mean loss decides whether a training diverges.
+_RECENT = 5
+#: Increase of the loss above its start, in units of the loss of guessing, that ends a training from a probe.
+_DIVERGED = 0.5
+#: Parts of the messages of allocators that have no exception class (CPU, MPS).
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+@dataclass(frozen=True)
+class CosineSchedule:
+    """Factor of the learning rate: linear warm-up, then half a cosine to 0."""
+
+    steps: int
+    warmup: int = 0
+
+    def factor(self, step: int) -> float:
+        """Return the factor of the learning rate at step `step`, counted from 0."""
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        return 0.5 * (1 + math.cos(math.pi * (step - self.warmup) / max(1, self.steps - self.warmup)))
 
 
 @dataclass(frozen=True)
@@ -62,21 +96,28 @@ class FinetuneOptions:
     """Options that the lightweight protocol does not vary.
 
     Attributes:
-        optimizer: "sgd" (momentum 0.9) or "adam".
+        optimizer: "sgd" (momentum 0.9), "adam", or "adamw" of torch.
         weight_decay: per unit of learning rate, decoupled; VTAB has 0 for fine-tuning and 0.01 from scratch.
+        schedule: "step" as in VTAB, or "cosine".
         train_view, eval_view: transformations of images; the defaults are the plain resize of VTAB.
         own_preprocessing: use the preprocessing that the model was published with instead.
         start: of the head: "zero" as in VTAB, or "probe", a linear probe of the frozen features.
+        adaptation, adaptation_size: which parameters are trained (`unseen.finetuning.ADAPTATIONS`), and the rank, width
+            or number of the adaptation; 0 for its default.
+        clip: largest norm of the gradient; 0 for no limit, None for 1 from a probe and no limit from zero.
+        backbone_rate: learning rate of the network relative to the head's; None for 0.1 from a probe, 1 from zero.
         warmup: steps; None for `default_warmup`.
-        micro_batch: images per forward pass; gradients of a batch accumulate over several. 0: as large as the batch.
-        device: "auto", "cpu", "cuda" or "mps".
-        checkpoint_every: steps between checkpoints.
+        micro_batch: images per forward pass; gradients of a batch accumulate over several. 0: as large as the batch. If
+            memory runs out it is halved, and `FinetuneResult.micro_batch` has the result.
+        precision: of forward passes; "auto" is fp32 on the CPU and bf16 on a GPU, or fp16 if the GPU has no bf16.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+        checkpoint_seconds: time between checkpoints.
         workers: processes that decode and crop images, for evaluation too; -1 for none on the CPU, whose cores the
-            network needs, and one per core up to eight elsewhere. They change no number.
+            network needs, and one per core of this process up to eight elsewhere. They change no number.
         cache_bytes: size of the cache of decoded training images.
     """
 
-    optimizer: Literal["sgd", "adam"] = "sgd"
+    optimizer: Optimizer = "sgd"
     weight_decay: float = 0.0
     train_view: TrainView = field(default_factory=TrainView)
     eval_view: EvalView = field(default_factory=EvalView)
@@ -85,17 +126,38 @@ class FinetuneOptions:
     warmup: int | None = None
     micro_batch: int = 0
     device: str = "auto"
-    checkpoint_every: int = 200
+    checkpoint_seconds: float = 60.0
     workers: int = -1
     cache_bytes: int = CACHE_BYTES
+    schedule: Literal["step", "cosine"] = "step"
+    adaptation: str = "finetune"
+    adaptation_size: int = 0
+    clip: float | None = None
+    backbone_rate: float | None = None
+    precision: Precision = "auto"
 
     def __post_init__(self) -> None:
-        if self.optimizer not in ("sgd", "adam"):
-            raise UsageError(f"optimizer {self.optimizer!r} is neither 'sgd' nor 'adam'.")
-        if self.weight_decay < 0 or self.micro_batch < 0 or self.checkpoint_every < 1:
-            raise UsageError("weight_decay and micro_batch must not be negative, checkpoint_every must be positive.")
-        if self.start not in get_args(Start):
-            raise UnknownNameError("start of a fine-tuning", self.start, get_args(Start))
+        for name, kind in (("optimizer", Optimizer), ("start", Start), ("precision", Precision)):
+            if getattr(self, name) not in get_args(kind):
+                raise UnknownNameError(f"{name} of a fine-tuning", getattr(self, name), get_args(kind))
+        if self.schedule not in ("step", "cosine"):
+            raise UnknownNameError("schedule of a fine-tuning", self.schedule, ("step", "cosine"))
+        least = (self.weight_decay, self.micro_batch, self.adaptation_size, self.clip or 0.0, self.checkpoint_seconds)
+        if min(least) < 0 or not (self.backbone_rate is None or self.backbone_rate > 0):
+            raise UsageError(
+                "weight_decay, micro_batch, adaptation_size, clip and checkpoint_seconds must not be negative, and "
+                "backbone_rate must be positive."
+            )
+
+    @property
+    def largest_norm(self) -> float:
+        """Return the norm that gradients are clipped to; 0 for no limit."""
+        return float(self.start == "probe") if self.clip is None else self.clip
+
+    @property
+    def relative_rate(self) -> float:
+        """Return the learning rate of the network relative to the head's."""
+        return (0.1 if self.start == "probe" else 1.0) if self.backbone_rate is None else self.backbone_rate
 
 
 @dataclass(frozen=True)
@@ -130,24 +192,33 @@ class Trainer:
         self.backbone, self.options, self.stop, self.probe = backbone, options, stop, head
         self.steps, self.learning_rate = schedule.steps, schedule.learning_rate
         self.device = own_device(options.device)
-        self.module = copy.deepcopy(backbone.module).to(self.device)
+        self.module = copy.deepcopy(backbone.module)
+        prepare(backbone, self.module, options.adaptation, options.adaptation_size)
+        self.module = self.module.to(self.device)
+        if self.device.type == "cuda":
+            for parameter in self.module.parameters():
+                if parameter.ndim == 4:
+                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
         self.head = empty_head(options.start, backbone.feature_dim, schedule.classes).to(self.device)
-        self.frozen = _freeze(self.module, schedule.freeze)
+        _freeze(self.module, schedule.freeze)
+        self.trainable = count_trainable(backbone, self.module, self.head)
         warmup = default_warmup(self.steps) if options.warmup is None else options.warmup
         # A sweep that starts from a probe has the probe without any step among its candidates.
-        alone = self.steps == 0 and options.start == "probe"
-        self.rates = StepSchedule(1 if alone else self.steps, warmup)
-        self.parameters = [p for p in (*self.module.parameters(), *self.head.parameters()) if p.requires_grad]
-        self.optimizer: torch.optim.Optimizer = torch.optim.SGD(self.parameters, lr=self.learning_rate, momentum=0.9)
-        if options.optimizer == "adam":
-            self.optimizer = torch.optim.Adam(self.parameters, lr=self.learning_rate)
-        self.autocast, scaled = _precision(self.device)
+        steps = 1 if self.steps == 0 and options.start == "probe" else self.steps
+        self.rates = StepSchedule(steps, warmup) if options.schedule == "step" else CosineSchedule(steps, warmup)
+        trained, all_of_head = [p for p in self.module.parameters() if p.requires_grad], list(self.head.parameters())
+        self.parameters = [*trained, *all_of_head]
+        groups: list[dict[str, object]] = [{"params": self.parameters, "scale": 1.0}]
+        if options.relative_rate != 1 and trained:
+            groups = [{"params": trained, "scale": options.relative_rate}, {"params": all_of_head, "scale": 1.0}]
+        self.optimizer = _optimizer(options, groups, self.learning_rate)
+        self.autocast, scaled = _precision(self.device, options.precision)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
         self.micro_batch = options.micro_batch or schedule.batch_size
+        self.evaluated = min(self.micro_batch, _EVALUATED if self.device.type == "cpu" else _EVALUATED_BY_GPU)
         own = (lambda image: to_pixels(image, backbone.preprocessing)) if options.own_preprocessing else None
         size = backbone.preprocessing.size
-        default = 0 if self.device.type == "cpu" else min(8, os.cpu_count() or 1)
-        self.workers = default if options.workers < 0 else options.workers
+        self.workers = feeders(self.device) if options.workers < 0 else options.workers
         self.batches = TrainingBatches(
             train,
             options.train_view,
@@ -164,7 +235,8 @@ class Trainer:
         both = (backbone.preprocessing.mean, backbone.preprocessing.std)
         self.mean, self.std = (torch.tensor(each, device=self.device).view(1, 3, 1, 1) for each in both)
         self.history: list[tuple[int, float, float]] = []
-        self.seconds, self.resumed_at = 0.0, 0
+        self.seconds, self.resumed_at, self.diverged_at = 0.0, 0, 0
+        self.throughput = 0.0
 
     def run(self, checkpoint: Path | None, identity: str, progress: Progress | None, last: int) -> None:
         """Perform the remaining steps up to `last`."""
@@ -176,49 +248,121 @@ class Trainer:
         if self.stop is not None and not first:
             self.stop.evaluate(self, 0)
         every = max(1, self.steps // _HISTORY_POINTS)
-        losses: list[float] = self._pending
+        losses: list[Tensor] = self._pending
         self._train_mode()
-        for step, batch in enumerate(self.batches.ahead(first, last), start=first):
+        saved, latest, images = time.monotonic(), math.nan, 0
+        for step, batch in enumerate(self.batches.ahead(first, last if not self.diverged_at else first), start=first):
             rate = self.learning_rate * self.rates.factor(step)
             losses.append(self.update(batch, rate))
+            if step == first:  # the first step allocates memory and chooses kernels
+                warm = time.perf_counter()
+            images += len(batch.labels) if step > first else 0
             done = step + 1
             if done % every == 0 or done == self.steps:
-                self.history.append((done, rate, float(np.mean(losses))))
+                latest = float(torch.stack(losses).mean())
+                self.history.append((done, rate, latest))
                 losses.clear()
+                self.diverged_at = done if self._diverges() else 0
             if self.stop is not None and self.stop.is_due(done, self.steps):
                 self.stop.evaluate(self, done)
                 self._train_mode()
             self.seconds = before + time.perf_counter() - began
-            if checkpoint is not None and (done % self.options.checkpoint_every == 0 or done == last):
+            ended = done == last or self.diverged_at > 0
+            if checkpoint is not None and (ended or time.monotonic() - saved >= self.options.checkpoint_seconds):
                 save_state(checkpoint, identity, self._state(done))
+                saved = time.monotonic()
             if progress is not None:
-                progress(done, self.steps, losses[-1] if losses else self.history[-1][2])
+                progress(done, self.steps, latest)
+            if ended:
+                self.throughput = images / (time.perf_counter() - warm)
+                break
 
-    def update(self, batch: Batch, rate: float) -> float:
+    def _diverges(self) -> bool:
+        """Return whether the loss is not finite or, from a probe, has grown towards that of guessing."""
+        losses = [loss for _, _, loss in self.history]
+        if not math.isfinite(losses[-1]):
+            return True
+        if self.options.start != "probe" or len(losses) <= _RECENT:
+            return False
+        return float(np.mean(losses[-_RECENT:])) > losses[0] + _DIVERGED * math.log(self.head.out_features)
+
+    def update(self, batch: Batch, rate: float) -> Tensor:
         """Update the model once, and return the mean loss of the batch."""
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["scale"]
+        loss = self._halving("micro_batch", lambda: self._accumulate(batch))
+        if self.options.largest_norm:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.parameters, self.options.largest_norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        if self.options.weight_decay and self.options.optimizer != "adamw":
+            with torch.no_grad():
+                for group in self.optimizer.param_groups:
+                    for parameter in group["params"]:
+                        parameter.mul_(1 - group["lr"] * self.options.weight_decay)
+        return loss
+
+    def _accumulate(self, batch: Batch) -> Tensor:
+        """Compute the gradient of a batch, micro-batch by micro-batch, and return the mean loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        total = 0.0
+        total = torch.zeros((), device=self.device)
         for part in micro_batches(len(batch.labels), self.micro_batch):
-            labels = torch.from_numpy(batch.labels[part]).to(self.device)
+            labels = self._move(batch.labels[part])
             with self.autocast():
                 scores = self.head(self._features(self.module, batch.pixels[part]))
                 loss = functional.cross_entropy(scores.float(), labels, reduction="sum") / len(batch.labels)
             self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        if self.options.weight_decay:
-            with torch.no_grad():
-                for parameter in self.parameters:
-                    parameter.mul_(1 - rate * self.options.weight_decay)
+            total += loss.detach()
         return total
 
+    def _halving(self, name: str, call: Callable[[], Tensor]) -> Tensor:
+        """Return `call()`; if memory runs out, repeat it with half of the attribute `name`, from the same random state.
+
+        Raises:
+            MemoryError, RuntimeError: memory does not suffice for a single image.
+        """
+        while True:
+            random = self._random()
+            try:
+                return call()
+            except (MemoryError, RuntimeError) as error:
+                if getattr(self, name) < 2 or not is_out_of_memory(error):
+                    raise
+            # Outside of the handler, whose traceback keeps the tensors of the failed attempt.
+            setattr(self, name, getattr(self, name) // 2)
+            self._restore_random(random)
+            self.optimizer.zero_grad(set_to_none=True)
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _random(self) -> tuple[Tensor, list[Tensor]]:
+        own = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
+        return torch.get_rng_state(), own
+
+    def _restore_random(self, state: tuple[Tensor, Sequence[Tensor]]) -> None:
+        """Restore the generators of the CPU and of this device; a checkpoint may come from a host with other GPUs."""
+        torch.set_rng_state(state[0])
+        if state[1] and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state[1][0], self.device)
+
+    def _move(self, values: AnyArray) -> Tensor:
+        """Copy an array to the device without waiting for the copy."""
+        tensor = torch.from_numpy(np.ascontiguousarray(values))
+        if self.device.type == "cuda":
+            tensor = tensor.pin_memory()
+        return tensor.to(self.device, non_blocking=True)
+
     def _features(self, network: nn.Module, pixels: Pixels) -> Tensor:
-        images = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(0, 3, 1, 2)
+        images = self._move(pixels).permute(0, 3, 1, 2)
         features, _ = self.backbone.forward(network, (images.float() / 255 - self.mean) / self.std)
         return features
+
+    def _evaluate(self, pixels: Pixels, forward: Callable[[Pixels], Tensor]) -> Tensor:
+        """Return `forward` of all images, as many at once as memory allows."""
+        return self._halving(
+            "evaluated", lambda: torch.cat([forward(pixels[p]) for p in micro_batches(len(pixels), self.evaluated)])
+        )
 
     def _start_from_probe(self) -> None:
         """Replace the head by the linear probe of the network's frozen features, fitting it if necessary."""
@@ -231,7 +375,8 @@ class Trainer:
         plain = self.view if self.options.own_preprocessing else (lambda image: EvalView().apply(image, self.size))
         for batch in self._evaluation_batches(images, plain, self.size):
             # In full precision: a probe that is fitted on rounded features is another probe.
-            features[batch.positions] = self._features(self.module, batch.pixels).cpu().numpy()
+            found = self._evaluate(batch.pixels, lambda pixels: self._features(self.module, pixels))
+            features[batch.positions] = found.cpu().numpy()
             readable[batch.positions] = True
             self.batches.unreadable |= batch.unreadable
         if not readable.any():
@@ -248,88 +393,113 @@ class Trainer:
         for batch in self._evaluation_batches(test, self.view, self.eval_size):
             reasons |= batch.unreadable
             with self.autocast():
-                scores = self.head(self._features(network, batch.pixels))
+                scores = self._evaluate(batch.pixels, lambda pixels: self.head(self._features(network, pixels)))
             predictions[batch.positions] = scores.argmax(dim=1).cpu().numpy()
         return predictions, reasons
 
     def _evaluation_batches(self, images: Split, view: Callable[[Image.Image], Pixels], side: int) -> Iterator[Batch]:
         """Yield batches of consecutive readable images in evaluation mode."""
         self.module.eval()
-        size = min(self.micro_batch, 64)
         with torch.inference_mode():
-            for batch in evaluation_batches(images, view, side=side, batch_size=size, workers=self.workers):
+            for batch in evaluation_batches(images, view, side=side, batch_size=self.evaluated, workers=self.workers):
                 if len(batch.positions):
                     yield batch
 
     def _train_mode(self) -> None:
+        """Set training mode, except for frozen modules and batch norms whose statistics have to stay."""
         self.module.train()
-        if self.options.start == "probe":
-            # The probe was fitted under the running statistics of batch norm, which stay unchanged.
-            for part in self.module.modules():
-                if isinstance(part, nn.modules.batchnorm._BatchNorm):
-                    part.eval()
-        for module in self.frozen:
-            module.eval()
+        # The probe was fitted under the running statistics of batch norm.
+        probe = self.options.start == "probe"
+        for part in self.module.modules():
+            trained = [parameter.requires_grad for parameter in part.parameters()]
+            norm = isinstance(part, nn.modules.batchnorm._BatchNorm) and (probe or not all(trained))
+            if norm or (trained and not any(trained)):
+                part.eval()
 
     def _state(self, done: int) -> dict[str, object]:
+        random, random_cuda = self._random()
         return {
             "step": done,
             **{name: getattr(self, name).state_dict() for name in _STATEFUL},
-            "random": torch.get_rng_state(),
-            "random_cuda": torch.cuda.get_rng_state_all() if self.device.type == "cuda" else [],
+            "random": random,
+            "random_cuda": random_cuda,
             "history": self.history,
-            "pending": self._pending,
+            "pending": [float(loss) for loss in self._pending],
             "unreadable": self.batches.unreadable,
             "seconds": self.seconds,
+            "micro_batch": self.micro_batch,
+            "diverged_at": self.diverged_at,
             **({"stop": self.stop.state()} if self.stop is not None else {}),
         }
 
     def _resume(self, checkpoint: Path | None, identity: str) -> int:
-        self._pending: list[float] = []
+        self._pending: list[Tensor] = []
         state = load_state(checkpoint, identity) if checkpoint is not None else None
         if state is None:
             return 0
         for name in _STATEFUL:
             getattr(self, name).load_state_dict(state[name])
-        torch.set_rng_state(state["random"])
-        if state["random_cuda"] and self.device.type == "cuda":
-            torch.cuda.set_rng_state_all(state["random_cuda"])
+        self._restore_random((state["random"], state["random_cuda"]))
         self.history = [tuple(point) for point in state["history"]]
-        self._pending = list(state["pending"])
+        self._pending = list(torch.tensor(state["pending"], device=self.device).unbind())
         self.batches.unreadable = dict(state["unreadable"])
+        self.micro_batch = int(state.get("micro_batch", self.micro_batch))
+        self.diverged_at = int(state.get("diverged_at", 0))
         if self.stop is not None:
             self.stop.resume(state["stop"])
         self.seconds, self.resumed_at = float(state["seconds"]), int(state["step"])
         return self.resumed_at
 
 
+def feeders(device: torch.device) -> int:
+    """Return the number of processes that decode images: none on the CPU, whose cores the network needs.
+
+    Elsewhere one per core up to eight. The threads of a process are its share of the cores if several share a machine.
+    """
+    return 0 if device.type == "cpu" else min(8, cores(), torch.get_num_threads())
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error of Python or PyTorch states that memory ran out."""
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or any(words in str(error).lower() for words in _OUT_OF_MEMORY)
+
+
+def _optimizer(options: FinetuneOptions, groups: list[dict[str, object]], rate: float) -> torch.optim.Optimizer:
+    if options.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=0.9)
+    if options.optimizer == "adam":
+        return torch.optim.Adam(groups, lr=rate)
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=options.weight_decay)
+
+
 def own_device(requested: str) -> torch.device:
     """Return the device to train on; workers on a machine with several GPUs take one each, in turn."""
-    name = best_device() if requested == "auto" else requested
+    name = best_device() if requested == "auto" else visible_device(requested)
     number = multiprocessing.current_process()._identity
     if name == "cuda" and number and torch.cuda.device_count() > 1:
         name = f"cuda:{(number[-1] - 1) % torch.cuda.device_count()}"
     return torch.device(name)
 
 
-def _freeze(module: nn.Module, names: Sequence[str]) -> list[nn.Module]:
-    """Freeze the named modules, and return them."""
+def _freeze(module: nn.Module, names: Sequence[str]) -> None:
+    """Freeze the named modules."""
     known = dict(module.named_modules())
-    frozen = []
     for name in names:
         if name not in known:
             raise UsageError(f"there is no module {name!r} to freeze. Known: {', '.join(list(known)[1:8])}, ...")
         known[name].requires_grad_(False)
-        frozen.append(known[name])
-    return frozen
 
 
-def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManager[object]], bool]:
-    """Return autocast for the device and whether its gradients need scaling: half precision on CUDA only."""
-    if device.type != "cuda":
+def _precision(device: torch.device, name: Precision) -> tuple[Callable[[], AbstractContextManager[object]], bool]:
+    """Return autocast for the device and whether its gradients need scaling."""
+    if name == "auto" and device.type == "cuda":
+        with torch.cuda.device(device):  # emulated bf16 is slower than fp16
+            name = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    if name in ("auto", "fp32"):
         return nullcontext, False
-    half = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-    return (lambda: torch.autocast("cuda", dtype=half)), half is torch.float16
+    half = torch.bfloat16 if name == "bf16" else torch.float16
+    return (lambda: torch.autocast(device.type, dtype=half)), half is torch.float16
 
 
 class UnitLinear(nn.Linear):

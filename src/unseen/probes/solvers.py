@@ -178,10 +178,9 @@ def solve(solver: str, data: LabelledRows, draws: Sequence[Draw], workers: Worke
     return fit(data, draws, workers, settings)
 
 
-_VTAB = "Zhai et al., A large-scale study of representation learning with the Visual Task Adaptation Benchmark, 2019"
 _COG = "Sariyildiz et al., Concept generalization in visual representation learning, ICCV 2021"
 
-#: The probes and adaptations as `unseen ls methods` lists them.
+#: The probes as `unseen ls methods` lists them.
 PROBE_CARDS = (
     MethodCard(
         "logistic",
@@ -193,7 +192,4 @@ PROBE_CARDS = (
     MethodCard("ridge", "Ridge regression on one-hot targets", "probe", notes="closed form, one eigendecomposition"),
     MethodCard("knn", "k nearest neighbours by cosine", "probe", notes="temperature-weighted, k chosen on validation"),
     MethodCard("ncm", "Nearest class mean by cosine", "probe", notes="nothing to tune"),
-    MethodCard("linear", "A linear layer, lightweight sweep", "adaptation", "vtab", _VTAB, "unseen vtab run"),
-    MethodCard("finetune", "Fine-tuning of the whole network", "adaptation", "vtab", _VTAB, "both sweeps"),
-    MethodCard("scratch", "The same architecture from random weights", "adaptation", "vtab", _VTAB, "both sweeps"),
 )

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from unseen.core.errors import UnseenError, WorkerLostError
-from unseen.core.extras import cores
+from unseen.core.extras import ALL_CUDA_VARIABLE, cores
+from unseen.core.extras import CUDA_VARIABLE as VARIABLE
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -43,7 +44,6 @@ _PATIENCE = 10.0
 #: Abort after this many deaths per worker before the first finished item.
 _FAILED_STARTS = 3
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 #: Locks of devices that this process has acquired; they are held until it ends.
@@ -72,7 +72,8 @@ def environment(number: int, count: int, found: list[str] | None = None) -> dict
     Processes that see all devices would all use the first.
     """
     found = devices() if found is None else found
-    device = {VARIABLE: found[number % len(found)]} if len(found) > 1 else {}
+    several = len(found) > 1
+    device = {VARIABLE: found[number % len(found)], ALL_CUDA_VARIABLE: ",".join(found)} if several else {}
     return {**device, "OMP_NUM_THREADS": str(threads_each(count))}
 
 

@@ -14,8 +14,7 @@ from unseen import __version__
 from unseen.benchmarks.benchmark import BENCHMARKS, command_of
 from unseen.benchmarks.citations import citations_of
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import UnseenError
-from unseen.core.records import ModelCard, Result
+from unseen.core.records import Result
 from unseen.results.info import info_of
 from unseen.run.study import Study
 
@@ -57,12 +56,7 @@ def write_study_report(results: Sequence[Result], study: Study, bench: Workbench
     """
     from unseen.reports.blocks import Headline
 
-    cards: dict[str, ModelCard] = {}
-    for model in dict.fromkeys(result.cell.model for result in results if result.ok):
-        try:
-            cards[model] = bench.card(model)
-        except UnseenError:  # the results of a model that no longer loads are still shown
-            continue
+    cards = bench.cards(result.cell.model for result in results if result.ok)
     title, dataset_cards = study.title or study.name, {name: bench.dataset(name).card for name in study.datasets}
     known = [__version__, title, *([card.to_dict() for card in each.values()] for each in (cards, dataset_cards))]
     values = [result.to_dict() for result in results]

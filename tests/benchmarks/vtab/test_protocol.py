@@ -414,11 +414,89 @@ def test_out_of_memory_is_no_failed_candidate_but_ends_the_search_with_advice(
     def update(*_: Any) -> float:
         raise error
 
-    monkeypatch.setattr(Trainer, "update", update)
+    monkeypatch.setattr(Trainer, "_accumulate", update)
     adapter = make_adapter("o")
-    with pytest.raises(OutOfMemoryError, match=r"8 images per forward pass \(batch size 8\).*--micro-batch 4"):
+    with pytest.raises(OutOfMemoryError, match=r"also with one image per forward pass \(batch size 8\).*smaller model"):
         adapter.tune()
     assert adapter.waiting() == [(trial, 1.0) for trial in range(4)], "no candidate is settled"
+
+
+@pytest.mark.parametrize("images", [256, 64, 16])
+def test_little_memory_selects_the_same_candidate(
+    images: int, make_adapter: Callable[..., FinetuneAdapter], plentiful: Selection
+) -> None:
+    adapter = make_adapter("m", model="random:test_vit?size=32")
+    forward = adapter.backbone.forward
+
+    def limited(module: torch.nn.Module, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        if len(pixels) > images:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(module, pixels)
+
+    adapter.backbone, adapter.settings = replace(adapter.backbone, forward=limited), BATCHES
+    found = adapter.tune()
+    assert found.setting == plentiful.setting
+    assert [t["accuracy"] for t in found.trials] == [t["accuracy"] for t in plentiful.trials]
+    assert [t["state"] for t in found.trials] == ["complete"] * 3
+    assert [t.get("forward_images") for t in found.trials] == [images, images if images < 128 else None, None]
+    list(adapter.predict(found, [0]))
+    assert any(f"{images} instead of 512 images" in note for note in adapter.record.notes) == (found.chosen == 0)
+
+
+BATCHES = [
+    {"learning_rate": 0.05, "steps": steps, "batch_size": batch} for steps, batch in ((2, 512), (2, 128), (6, 16))
+]
+
+
+@pytest.fixture
+def plentiful(make_adapter: Callable[..., FinetuneAdapter]) -> Selection:
+    adapter = make_adapter("w", model="random:test_vit?size=32")
+    adapter.settings = BATCHES
+    return adapter.tune()
+
+
+def test_a_candidate_that_diverges_is_recorded_and_not_selected(make_adapter: Callable[..., FinetuneAdapter]) -> None:
+    adapter = make_adapter("x")
+    fixed = {"steps": 4, "batch_size": 8}
+    adapter.settings = [{"learning_rate": 1e30, **fixed}, {"learning_rate": 0.01, **fixed}]
+    found = adapter.tune()
+    assert [trial["state"] for trial in found.trials] == ["diverged", "complete"]
+    assert found.chosen == 1
+    assert "diverged at step" in search_record(found.trials, found.setting).dropped[0].reason
+    adapter.settings = adapter.settings[:1]
+    alone = adapter.tune()
+    assert alone.chosen == 0, "of candidates that all diverge, the best is selected"
+    list(adapter.predict(alone, [0]))
+    assert any("its loss diverged" in note for note in adapter.record.notes)
+
+
+def test_selection_over_seeds_takes_the_mean(make_adapter: Callable[..., FinetuneAdapter]) -> None:
+    settings = [{"learning_rate": rate, "steps": 3, "batch_size": 8} for rate in (0.1, 0.01)]
+    several = make_adapter("y", selection_seeds=3)
+    several.settings = settings
+    assert several.waiting() == [(run, 1.0) for run in range(6)]
+    found = several.tune()
+    for number, setting in enumerate(settings):
+        each = [several._outcome(3 * number + seed)["accuracy"] for seed in range(3)]
+        assert found.trials[number]["accuracy"] == pytest.approx(np.mean(each))
+        assert {**setting} == {key: found.trials[number][key] for key in setting}
+    one = make_adapter("z")
+    one.settings = settings
+    assert one.tune().trials[0]["accuracy"] == several._outcome(0)["accuracy"]
+
+
+def test_the_recipe_peft_1k_counts_epochs_and_reports_trained_parameters(bench: Workbench) -> None:
+    recipe = {"adaptation": "lora", "sweep": "peft-1k", "epochs": 2, "weight_decays": (0.1, 0.0), "seeds": (0,)}
+    result = run(bench, "random:test_vit?size=32", **recipe)[0]
+    assert [trial["weight_decay"] for trial in result.sweep] == [0.1, 0.0]
+    chosen = result.details["chosen"]
+    assert (chosen["epochs"], chosen["optimizer"], chosen["schedule"]) == (2, "adamw", "cosine")
+    assert result.details["trainable"] == 6 * 8 * (64 + 192) + 16 * 65
+    adapter = make_benchmark("vtab", recipe)._finetuning(result.cell, bench, 0)  # type: ignore[attr-defined]
+    assert [adapter._steps(chosen, split) for split in (adapter.train, adapter.train.join(adapter.val))] == [2, 3]
+    assert result.cell.version.endswith("lora.1")
+    linear = run(bench, "random:test_vit?size=32", **{**SMALL, "seeds": (0,)})[0]
+    assert linear.details["trainable"] == 16 * 65
 
 
 def test_programming_errors_are_no_failed_candidates(
@@ -449,7 +527,9 @@ def test_a_transformer_of_fixed_size_is_evaluated_on_larger_images(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"adaptation": "magic"}, "none of linear"),
+        ({"adaptation": "magic"}, "unknown adaptation 'magic'. Known: adapter"),
+        ({"adaptation": "lora", "sweep": "peft-1k", "budgets": (5,)}, "peft-1k has epochs"),
+        ({"sweep": "peft-1k"}, "for fine-tuning"),
         ({"sweep": "heavyweight"}, "for fine-tuning"),
         ({"adaptation": "finetune", "sweep": "heavyweight", "patches": True}, "lightweight sweep"),
         ({"reduced_strides": True}, "go with patches"),

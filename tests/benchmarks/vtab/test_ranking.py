@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks.vtab.analysis import ModelScores, published_scores, vtab_settings
-from unseen.benchmarks.vtab.published_tables import published_results, score_table
+from unseen.benchmarks.vtab.published_tables import published_result, published_results, score_table
 from unseen.benchmarks.vtab.ranking import compare, rank
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, SplitCounts
@@ -192,3 +192,45 @@ def test_fixed_budgets_have_the_usual_table() -> None:
     ]
     (table,) = result_tables(own)
     assert len(table.columns) == 3
+
+
+def test_the_table_states_whose_examples_and_how_many_parameters_were_trained() -> None:
+    own = []
+    for number, result in enumerate(runs("timm:a", 0.5)):
+        whose = ("authors' subset", "own sample", "")[number // 3 % 3]
+        parameters = {**result.cell.parameters, "adaptation": "lora"}
+        cell = replace(result.cell, parameters=parameters)
+        details = {**result.details, "trainable": 1000 + number // 3}
+        own.append(replace(result, cell=cell, details=details, record=RunRecord(provenance=whose)))  # type: ignore[arg-type]
+    (table,) = result_tables(own)
+    row = next(row for row in table.rows if row[0].text == "timm:a")
+    assert (table.columns[-1], row[-1].text, row[-1].sort) == ("trained parameters", "1,009", 1009)
+    titles = [task.title for task in vtab_tasks().values()]
+    note = next(note for note in table.notes if note.startswith("1,000 examples"))
+    authors, sample, unknown = note.removesuffix(".").split("; ")
+    assert authors.startswith(f"1,000 examples: authors' subset ({titles[0]}, ")
+    assert sample.startswith(f"own sample ({titles[1]}, ")
+    assert unknown.startswith(f"unknown ({titles[2]}, ")
+    for shown in (render.latex_table(table, "t"), render.markdown_table(table)):
+        assert f"own sample ({titles[1]}" in shown
+        assert "1,009" in shown
+
+
+def test_rows_of_the_literature_are_ranked_if_they_are_complete() -> None:
+    more = [
+        published_result(
+            method, task, "1000", 55.0, {"adaptation": "finetune", "sweep": "lightweight"}, "Some, 2022, T. 1"
+        )
+        for method, tasks in (("VPT-Deep", TASKS), ("Half", TASKS[:5]))
+        for task in tasks
+    ]
+    (ranking,) = compare(runs("timm:a", 0.5), literature=more)
+    names = [row.model for row in ranking.ordered]
+    assert "published:VPT-Deep" in names and "published:Half" not in names
+    assert [(row.model, lacks[:19]) for row, lacks in ranking.incomplete] == [("published:Half", "14 tasks of 19 miss")]
+    (table, incomplete) = ranking.tables({})
+    assert any("Some, 2022, T. 1" in note for note in table.notes)
+    row = next(row for row in table.rows if row[0].text.startswith("VPT-Deep"))
+    assert row[1].value == pytest.approx(0.55)
+    assert row[1].interval is not None and row[1].interval.low < 0.55 < row[1].interval.high
+    assert "incomplete, not ranked" in incomplete.caption

@@ -7,12 +7,8 @@ folder) is searched: `<folder>/<model>/<published name>`, then the only file of 
 
 from __future__ import annotations
 
-import hashlib
-import http.client
 import os
 import tomllib
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -21,12 +17,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from filelock import FileLock
-
 from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import CheckpointError, UnknownNameError, UsageError
-from unseen.core.files import home
+from unseen.core.files import Checksum, DownloadError, download, home
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
@@ -179,55 +173,6 @@ def _prefix_tokens(architecture: str) -> int:
     return 2 if "distilled" in architecture else 1
 
 
-_CHUNK = 1 << 20
-_TIMEOUT_SECONDS = 60
-
-
-class DownloadError(Exception):
-    """The download failed, or the file has another checksum."""
-
-
-def download(url: str, target: Path, *, sha256: str = "") -> Path:
-    """Download `url` to `target` unless that exists. Two processes do not download the same file at once.
-
-    Args:
-        sha256: the beginning of the file's checksum in hex, as torch puts it into file names; "" checks nothing.
-    """
-    if not url.startswith(("https://", "http://")):
-        raise DownloadError(f"{url} is not an address that can be fetched.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(target.with_name(target.name + ".lock")):
-            if not target.is_file():
-                _fetch(url, target.with_name(target.name + ".part"), sha256).replace(target)
-    except urllib.error.HTTPError as error:
-        raise DownloadError(f"{url} answers {error.code} ({error.reason}).") from error
-    except (urllib.error.URLError, http.client.HTTPException) as error:
-        raise DownloadError(f"{url} cannot be reached ({getattr(error, 'reason', error)}).") from error
-    except OSError as error:
-        raise DownloadError(f"{url} could not be fetched to {target.parent} ({error}).") from error
-    return target
-
-
-def _fetch(url: str, part: Path, sha256: str) -> Path:
-    """Download a whole file and compare its size and checksum."""
-    request = urllib.request.Request(url, headers={"User-Agent": "unseen"})  # noqa: S310 - http(s) by the check above
-    checksum = hashlib.sha256()
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response, part.open("wb") as file:  # noqa: S310
-        while chunk := response.read(_CHUNK):
-            file.write(chunk)
-            checksum.update(chunk)
-        size, expected = file.tell(), int(response.headers.get("Content-Length") or file.tell())
-        os.fsync(file.fileno())
-    found = checksum.hexdigest()
-    if size == expected and found.startswith(sha256):
-        return part
-    part.unlink()
-    if size != expected:
-        raise DownloadError(f"{url} broke off after {size} of {expected} bytes.")
-    raise DownloadError(f"{url} gave another file than the published one: sha256 {found}, not {sha256}...")
-
-
 def weights_folder() -> Path:
     """Return the folder with the published files."""
     if chosen := os.environ.get("UNSEEN_COG_WEIGHTS"):
@@ -271,7 +216,7 @@ def _fetch_model(model: CogModel, folder: Path) -> Path:
         for url in reversed(model.urls):
             is_file = url == model.urls[0]
             name = model.file if is_file else unquote(Path(urlsplit(url).path).name)
-            download(url, folder / name, sha256=model.sha256 if is_file else "")
+            download(url, folder / name, Checksum(sha256=model.sha256) if is_file else None)
     except DownloadError as error:
         raise CheckpointError(
             f"{model.card.id}: its weights are not in {folder} and could not be downloaded: {error} {by_hand}."

@@ -193,7 +193,9 @@ class CogFinetuneBenchmark(DomainBenchmark):
                 batch_size=self.batch_size,
                 seed=seed,
                 checkpoint=checkpoints[-1],
-                options=FinetuneOptions(start=self.start, own_preprocessing=True, device=bench.how.device),
+                options=FinetuneOptions(
+                    start=self.start, own_preprocessing=True, device=bench.how.device, clip=0.0, backbone_rate=1.0
+                ),
             )
 
         candidates = [(rate, self.steps) for rate in self.rates]

@@ -5,7 +5,7 @@ Implements: the evaluation procedure G: replace the head, fine-tune everything, 
             early-stopped fine-tuning as a score (section 3.1). Training starts from a linear probe of the frozen
             features (Kumar et al., "Fine-tuning can distort pretrained features", ICLR 2022), and that probe, which is
             no step at all, is one of the settings and the start that an early stop leaves only for what is better than
-            it by more than chance (`finetuning.early_stop`). Adam: the head of a probe has large weights where features
+            it by more than chance (`finetuning.train`). Adam: the head of a probe has large weights where features
             differ little, and steps of SGD in proportion to them lose the network
 Differs:    [P] takes the best test accuracy of the sweep. Here a setting is chosen by validation images (the dataset's
             own, or a stratified fifth of the training images), and its test accuracy is reported, the mean of several
@@ -57,7 +57,7 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
         held_out=resized["val"],
         classes=classes,
         batch_size=options.batch_size,
-        options=FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam"),
+        options=FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam", clip=0.0, backbone_rate=1.0),
     )
 
     def trial(steps: int, rate: float, seed: int, head: nn.Linear | None) -> tuple[dict[str, Any], nn.Linear]:

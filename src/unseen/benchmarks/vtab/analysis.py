@@ -19,14 +19,14 @@ from typing import get_args
 
 import numpy as np
 
-from unseen.benchmarks.vtab.info import VtabParameters
+from unseen.benchmarks.vtab.info import VtabDetails, VtabParameters
 from unseen.benchmarks.vtab.published_tables import (
     GROUPS,
-    KINDS,
     PUBLISHED_SCHEME,
     Adaptation,
     Size,
     TaskInfo,
+    method_kinds,
     published_results,
     task_info,
 )
@@ -55,7 +55,20 @@ _FEWEST_TRIALS = 12
 _WAYS: Mapping[str, str] = {"linear": "linear", "finetune": "fine-tuned", "scratch": "from scratch"}
 #: Parameters that may differ between results of two ways to adapt a model: the options of the ways themselves.
 _OF_WAYS = frozenset(
-    {"adaptation", "table", "sweep", "trials", "longest", "learning_rates", "steps", "batch_size", "micro_batch"}
+    {
+        "adaptation",
+        "table",
+        "sweep",
+        "trials",
+        "longest",
+        "learning_rates",
+        "steps",
+        "batch_size",
+        "micro_batch",
+        "epochs",
+        "adamw_rates",
+        "weight_decays",
+    }
 )
 #: Parameters that must be equal even if one of two settings does not have them.
 _OF_DATA = frozenset({"size", "root", "source", "data", "weights"})
@@ -72,6 +85,8 @@ class ModelScores:
         summaries: by task, the metric over seeds with its interval; [P] reports the median.
         source: where published scores come from; "" for a user's model.
         incomplete: by task, what its data lack, such as "test has 40 of 6,084 images".
+        examples: by task of VTAB, whose 1,000 examples were used ("authors' subset", "own sample", "unknown").
+        trainable: mean number of trained parameters over tasks, which have heads of different sizes; 0 if unknown.
     """
 
     model: str
@@ -83,6 +98,8 @@ class ModelScores:
     summaries: Mapping[str, Summary]
     source: str = ""
     incomplete: Mapping[str, str] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
+    trainable: int = 0
 
     @property
     def table(self) -> Adaptation:
@@ -92,7 +109,7 @@ class ModelScores:
     @property
     def way(self) -> str:
         """Return how the model was adapted, in words."""
-        words = [_WAYS[self.adaptation], "heavyweight" if self.sweep == "heavyweight" else ""]
+        words = [_WAYS.get(self.adaptation, self.adaptation), "" if self.sweep == "lightweight" else self.sweep]
         words += ["by patches" if self.patches else "", "all examples" if self.size == "full" else ""]
         return ", ".join(filter(None, [*words, "published" if self.source else ""]))
 
@@ -153,7 +170,12 @@ def _place(cell: Cell) -> dict[str, object]:
 @cache
 def published_scores(table: Adaptation, size: Size) -> tuple[ModelScores, ...]:
     """Return the published methods of a table, in its order."""
-    return tuple(_rows(published_results(table, size), "top1"))
+    return scores_of(published_results(table, size))
+
+
+def scores_of(results: Iterable[Result]) -> tuple[ModelScores, ...]:
+    """Return one row per model and adaptation."""
+    return tuple(_rows(results, "top1"))
 
 
 def _rows(results: Iterable[Result], metric: str) -> list[ModelScores]:
@@ -170,9 +192,19 @@ def _rows(results: Iterable[Result], metric: str) -> list[ModelScores]:
             {task: summary_of(runs, metric) for task, runs in tasks.items()},
             source=next((run.record.source for runs in tasks.values() for run in runs), ""),
             incomplete={task: text for task, runs in tasks.items() if (text := _lacks(runs))},
+            examples={task: whose for task, runs in tasks.items() if (whose := _whose(runs[0]))},
+            trainable=round(np.mean([VtabDetails.read(runs[0].details).trainable for runs in tasks.values()])),
         )
         for key, tasks in found.items()
     ]
+
+
+def _whose(run: Result) -> str:
+    """Return whose 1,000 examples of a task of VTAB were used; "" for all examples, other data and published rows."""
+    name = Name.parse(run.cell.dataset)
+    if name.scheme != "vtab" or name.options.get("size") == "full" or run.record.source:
+        return ""
+    return run.record.provenance or "unknown"
 
 
 def _lacks(runs: Sequence[Result]) -> str:
@@ -288,7 +320,7 @@ def kind_means(rows: Sequence[ModelScores], size: Size) -> list[dict[str, str | 
     """
     published = published_scores("lightweight", size)
     own = [row for row in rows if not row.source]
-    kinds = {kind: [row for row in published if _method(row) in methods] for kind, methods in KINDS.items()}
+    kinds = {kind: [row for row in published if _method(row) in methods] for kind, methods in method_kinds().items()}
     for row in own:
         kinds.setdefault(f"yours, {row.way}", []).append(row)
     tasks = shared_tasks([*published, *own])

@@ -37,6 +37,7 @@ class VtabDetails(Typed):
         task: name, title, group and data of the task, as `TaskInfo`.
         examples: digest of the labelled examples: equal digests, equal VTAB-1k.
         correct: one bit per tested image, as `pack_correct` writes them.
+        trainable: number of trained parameters, the head included; 0 if unknown.
     """
 
     classes: int = 0
@@ -48,6 +49,7 @@ class VtabDetails(Typed):
     task: Mapping[str, str] = field(default_factory=dict)
     examples: str = ""
     correct: str = ""
+    trainable: int = 0
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.vtab.info import VTAB, VtabDetails, VtabParameters
 from unseen.benchmarks.vtab.published_tables import GROUPS, task_info
-from unseen.benchmarks.vtab.search import RUNGS, TRIALS, SealedTest, Selection, Trial, sample_settings
+from unseen.benchmarks.vtab.search import (
+    RUNGS,
+    TRIALS,
+    SealedTest,
+    Selection,
+    Trial,
+    recipe_settings,
+    sample_settings,
+)
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.arrays import IntArray
 from unseen.core.errors import BackboneError, DataError, UnknownNameError, UsageError
@@ -31,6 +41,7 @@ from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.sources.vtab import default_root, ready_tasks, vtab_tasks
 from unseen.features.settings import tf_preprocessing
+from unseen.finetuning import ADAPTATIONS
 from unseen.metrics import mean_per_class_accuracy
 from unseen.metrics.accuracy import quadratic_kappa
 from unseen.results.grid import pack_correct
@@ -51,11 +62,22 @@ MINI = (
     "procedural:sprites-orientation",
 )
 #: Parameters that a training with given hyper-parameters does not depend on.
-_SEARCH = ("seed", "budget", "learning_rates", "steps", "batch_size", "trials", "longest", "sweep")
+_SEARCH = (
+    "seed", "budget", "learning_rates", "steps", "batch_size", "trials", "longest", "sweep", "epochs", "adamw_rates",
+    "weight_decays", "selection_seeds",
+)  # fmt: skip
+#: Adaptations of the paper itself; version 1 of them has no name in the version of a cell.
+_OF_PAPER = ("linear", "finetune", "scratch")
 #: Decoded images that fine-tuning keeps by default: 7,000 of 224 pixels.
 CACHE_BYTES = 1 << 30
+#: Version of the start from a probe: 2 clips gradients and trains the network at a tenth of the head's rate.
+PROBE_START = 2
 #: Weight decay of training from scratch, per unit of learning rate (Appendix I).
 SCRATCH_DECAY = 0.01
+
+
+#: A weight decay.
+Decay = Annotated[float, Meta(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -66,10 +88,17 @@ class VtabBenchmark(Benchmark):
     info: ClassVar[BenchmarkInfo] = VTAB
     version: ClassVar[int] = 2  # warm-up of the authors' script; evaluation crops and samples of the heavyweight search
 
-    adaptation: Literal["linear", "finetune", "scratch"] = option(
-        "linear", help="linear: a layer on stored features; finetune; scratch: the same architecture, random."
+    adaptation: str = option(
+        "linear",
+        help="linear (a layer on stored features), finetune, scratch (random weights), lora, adapter, vpt, bitfit, "
+        "partial (the last blocks), or a plug-in.",
     )
-    sweep: Literal["lightweight", "heavyweight"] = option("lightweight", help="heavyweight is the random search.")
+    adaptation_size: Natural = option(
+        0, help="Rank of lora, width of adapter, prompts of vpt, blocks of partial; 0 for the default.", rare=True
+    )
+    sweep: Literal["lightweight", "heavyweight", "peft-1k"] = option(
+        "lightweight", help="heavyweight is the random search; peft-1k: AdamW, cosine, 100 epochs."
+    )
     learning_rates: tuple[Rate, ...] = option((0.1, 0.01), help="Learning rates of the lightweight sweep.")
     steps: tuple[Positive, ...] = option((2500, 10_000), help="Training steps of the lightweight sweep.")
     batch_size: Positive = option(512, help="Batch size of the lightweight sweep.")
@@ -79,6 +108,12 @@ class VtabBenchmark(Benchmark):
     trials: Positive = option(TRIALS, help="Settings of the heavyweight search.", rare=True)
     longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.", rare=True)
     prune: bool = option(False, help="Stop the worse half of the search after 1/3 and 2/3 of its steps.", rare=True)
+    epochs: Positive = option(100, help="Epochs of peft-1k.", rare=True)
+    adamw_rates: tuple[Rate, ...] = option((0.001,), help="Learning rates of peft-1k.", rare=True)
+    weight_decays: tuple[Decay, ...] = option((0.01, 0.001, 0.0001, 0.0), help="Weight decays of peft-1k.", rare=True)
+    selection_seeds: Positive = option(
+        1, help="Trainings of each candidate of fine-tuning, whose mean accuracy on val selects.", rare=True
+    )
     seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Seeds of the final runs.")
     preprocessing: Literal["plain", "own", "tf"] = option(
         "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's.", rare=True
@@ -103,19 +138,38 @@ class VtabBenchmark(Benchmark):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sweep == "heavyweight" and self.adaptation == "linear":
-            raise UsageError("benchmark 'vtab': the heavyweight search is for fine-tuning; linear has the lightweight.")
+        if self.adaptation not in ADAPTATIONS:
+            raise UnknownNameError("adaptation", self.adaptation, ADAPTATIONS)
+        if self.sweep != "lightweight" and self.adaptation == "linear":
+            raise UsageError(f"benchmark 'vtab': {self.sweep} is for fine-tuning; linear has the lightweight sweep.")
         if self.patches and self.sweep == "heavyweight":
             raise UsageError("benchmark 'vtab': patches go with the lightweight sweep, whose inputs are 224 pixels.")
         if self.reduced_strides and not self.patches:
             raise UsageError("benchmark 'vtab': reduced strides go with patches.")
-        if not self.seeds or not self.steps or not self.learning_rates:
-            raise UsageError("benchmark 'vtab' needs at least one seed, one learning rate and one number of steps.")
+        if not all((self.seeds, self.steps, self.learning_rates, self.adamw_rates, self.weight_decays)):
+            raise UsageError(
+                "benchmark 'vtab' needs at least one seed, learning rate, weight decay and number of steps."
+            )
+        if self.budgets and self.sweep == "peft-1k":
+            raise UsageError("benchmark 'vtab': budgets are steps of the lightweight sweep; peft-1k has epochs.")
 
     def idle(self) -> Collection[str]:
-        light = {"trials", "longest", "prune"} | ({"steps"} if self.budgets else set())
-        unused = light if self.sweep == "lightweight" else {"learning_rates", "steps", "batch_size"}
-        return unused | ({"micro_batch", "start"} if self.adaptation == "linear" else set())
+        light, heavy, peft = (
+            {"learning_rates", "batch_size", "steps"},
+            {"trials", "longest", "prune"},
+            {"epochs", "adamw_rates", "weight_decays"},
+        )
+        own = {"lightweight": light, "heavyweight": heavy, "peft-1k": peft}[self.sweep]
+        unused = (light | heavy | peft) - own | ({"steps"} if self.budgets else set())
+        unused |= set() if self.adaptation_size else {"adaptation_size"}
+        unused |= set() if self.selection_seeds > 1 else {"selection_seeds"}
+        return unused | ({"micro_batch", "start", "selection_seeds"} if self.adaptation == "linear" else set())
+
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
+        """Return the version of a parameter-efficient adaptation, and of the start from a probe."""
+        own = {} if self.adaptation in _OF_PAPER else {self.adaptation: ADAPTATIONS.get(self.adaptation).version}
+        probe = self.start == "probe" and self.adaptation != "linear"
+        return own | ({"probe-start": PROBE_START} if probe else {})
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         budgets: Sequence[dict[str, int]] = [{"budget": budget} for budget in self.budgets] or [{}]
@@ -165,7 +219,7 @@ class VtabBenchmark(Benchmark):
             selection = adapter.tune()
             for cell, found in zip(chosen, adapter.predict(selection, _seeds(chosen)), strict=True):
                 # The test labels are opened only here: everything is chosen, and this run is predicted.
-                result = _result(cell, dataset, sealed.open(selection), found, selection)
+                result = _result(cell, dataset, sealed.open(selection), found, selection, adapter.trainable)
                 seconds, began = time.perf_counter() - began, time.perf_counter()
                 yield replace(result, seconds=seconds, record=adapter.record)
 
@@ -197,21 +251,20 @@ class VtabBenchmark(Benchmark):
         dataset = bench.dataset(cell.dataset)
         model = scratch_model(cell.model, bench) if self.adaptation == "scratch" else cell.model
         backbone, heavy = self._view(bench.backbone(model)), self.sweep == "heavyweight"
-        images, size = len(dataset.split("train")), backbone.preprocessing.size
         return FinetuneAdapter(
             backbone=backbone,
             train=dataset.split("train"),
             val=dataset.split("val"),
             test=(sealed or SealedTest(dataset.split("test"))).images,
             classes=len(dataset.class_names),
-            settings=sample_settings(self.trials, images=images, size=size, longest=self.longest)
-            if heavy
-            else self._sweep(budget),
+            settings=self._settings(budget, len(dataset.split("train")), backbone.preprocessing.size),
             options=FinetuneOptions(
                 weight_decay=SCRATCH_DECAY if self.adaptation == "scratch" else 0.0,
                 micro_batch=self.micro_batch,
                 own_preprocessing=self.preprocessing != "plain",
                 start=self.start,
+                adaptation=self.adaptation,
+                adaptation_size=self.adaptation_size,
                 device=bench.how.device,
                 workers=-1 if self.feeders == "auto" else self.feeders,
                 cache_bytes=self.cache_bytes,
@@ -220,15 +273,27 @@ class VtabBenchmark(Benchmark):
             name=partial(cell.name_of, without=_SEARCH),
             rungs=RUNGS if heavy and self.prune else (),
             tolerant=heavy,
+            selection_seeds=self.selection_seeds,
         )
+
+    def _settings(self, budget: int, images: int, size: int) -> list[Trial]:
+        """Return the candidates of the sweep."""
+        if self.sweep == "heavyweight":
+            return sample_settings(self.trials, images=images, size=size, longest=self.longest)
+        if self.sweep == "peft-1k":
+            probe = [self._frozen_probe()] if self.start == "probe" else []
+            return [*probe, *recipe_settings(self.epochs, self.adamw_rates, self.weight_decays)]
+        return self._sweep(budget)
+
+    def _frozen_probe(self) -> Trial:
+        return {"learning_rate": self.learning_rates[0], "steps": 0, "batch_size": self.batch_size}
 
     def _sweep(self, budget: int) -> list[Trial]:
         """Return the lightweight sweep; a probe to start from is one of its settings, with no step after it."""
-        probe = [(self.learning_rates[0], 0)] if self.adaptation != "linear" and self.start == "probe" else []
+        probe = [self._frozen_probe()] if self.adaptation != "linear" and self.start == "probe" else []
         grid = [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]
-        return [
-            {"learning_rate": rate, "steps": steps, "batch_size": self.batch_size} for rate, steps in [*probe, *grid]
-        ]
+        own = [{"learning_rate": rate, "steps": steps, "batch_size": self.batch_size} for rate, steps in grid]
+        return [*probe, *own]
 
     def _view(self, backbone: Backbone) -> Backbone:
         """Return the model with the preprocessing of this adaptation."""
@@ -260,7 +325,9 @@ def scratch_model(model: str, bench: Workbench) -> str:
     return f"random:{architecture}"
 
 
-def _result(cell: Cell, dataset: Dataset, labels: IntArray, predictions: IntArray, selection: Selection) -> Result:
+def _result(
+    cell: Cell, dataset: Dataset, labels: IntArray, predictions: IntArray, selection: Selection, trainable: int
+) -> Result:
     """Return the metrics and details of one run; images that could not be read have the prediction -1."""
     readable = predictions >= 0
     wanted, found = labels[readable], predictions[readable]
@@ -276,6 +343,7 @@ def _result(cell: Cell, dataset: Dataset, labels: IntArray, predictions: IntArra
         task={"name": info.name, "title": info.title, "group": info.group, "data": info.data},
         examples=digest([dataset.split(s).fingerprint for s in ("train", "val")]),
         correct=pack_correct(correct),
+        trainable=trainable,
     )
     metrics = {
         "top1": interval.value,

@@ -35,14 +35,6 @@ Size = Literal["1000", "full"]
 Adaptation = Literal["lightweight", "heavyweight", "linear"]
 
 GROUPS = ("natural", "specialized", "structured")
-#: The kinds of methods in Figure 2 of [P].
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "generative": ("WAE-UKL", "WAE-GAN", "WAE-MMD", "VAE", "Cond-BigGAN", "Un.CBigGAN", "BigBiGAN"),
-    "from scratch": ("From-Scratch",),
-    "self-supervised": ("Rel.Pat.Loc.", "Jigsaw", "Exemplar", "Rotation"),
-    "semi-supervised": ("Sup-10%", "Semi-Ex-10%", "Semi-Rot-10%"),
-    "supervised": ("Sup-100%", "Sup-Ex-100%", "Sup-Rot-100%"),
-}
 _FILES = {"lightweight": "table6", "heavyweight": "table7", "linear": "table9"}
 # How the authors' results file spells what the paper spells otherwise.
 _FILE_TITLES = {"dSpr-Orient": "dSpr-Ori"}
@@ -165,23 +157,28 @@ def published_results(adaptation: Adaptation, size: Size) -> tuple[Result, ...]:
     [P] prints no intervals. They follow from the printed accuracy and the size of the test set.
     """
     table = score_table(adaptation, size)
-    record = RunRecord(source=f"Zhai et al., 2019, Table {_FILES[adaptation].removeprefix('table')}")
+    source = f"Zhai et al., 2019, Table {_FILES[adaptation].removeprefix('table')}"
     sweep = "heavyweight" if adaptation == "heavyweight" else "lightweight"
     parameters = {"adaptation": "linear" if adaptation == "linear" else "finetune", "sweep": sweep}
-    found = []
-    for (method, task), percent in np.ndenumerate(table.scores):
-        info = vtab_tasks()[table.tasks[task]]
-        n, dataset = info.sizes[2], f"vtab:{info.name}{'?size=full' if size == 'full' else ''}"
-        interval = accuracy_interval(np.arange(n) < round(percent / 100 * n))
-        found.append(
-            Result(
-                Cell("vtab", f"{PUBLISHED_SCHEME}{table.methods[method]}", dataset, parameters),
-                {"top1": percent / 100, "top1_low": interval.low, "top1_high": interval.high},
-                details=VtabDetails(classes=info.classes, chance=1 / info.classes, test_images=n).to_dict(),
-                record=record,
-            )
-        )
-    return tuple(found)
+    return tuple(
+        published_result(table.methods[method], table.tasks[task], size, percent, parameters, source)
+        for (method, task), percent in np.ndenumerate(table.scores)
+    )
+
+
+def published_result(
+    method: str, task: str, size: Size, percent: float, parameters: Mapping[str, object], source: str
+) -> Result:
+    """Return one printed accuracy as a result; its interval follows from it and the size of the test set."""
+    info = vtab_tasks()[task]
+    n, dataset = info.sizes[2], f"vtab:{info.name}{'?size=full' if size == 'full' else ''}"
+    interval = accuracy_interval(np.arange(n) < round(percent / 100 * n))
+    return Result(
+        Cell("vtab", f"{PUBLISHED_SCHEME}{method}", dataset, parameters),
+        {"top1": percent / 100, "top1_low": interval.low, "top1_high": interval.high},
+        details=VtabDetails(classes=info.classes, chance=1 / info.classes, test_images=n).to_dict(),
+        record=RunRecord(source=source),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +228,12 @@ def best_subsets(size: Size) -> tuple[Subset, ...]:
     """Return Table 5."""
     found = [row for row in _tables()["table5"] if row["size"] == size]
     return tuple(Subset(size, row["tau"][0], row["tau"][1], tuple(row["tasks"])) for row in found)
+
+
+def method_kinds() -> dict[str, list[str]]:
+    """Return the methods by kind, as in Figure 2."""
+    found: dict[str, list[str]] = _tables()["kinds"]
+    return found
 
 
 def claims() -> Mapping[str, Any]:

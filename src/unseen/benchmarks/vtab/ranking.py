@@ -11,6 +11,7 @@ from unseen.benchmarks.vtab.analysis import (
     published_scores,
     reference_tasks,
     row_names,
+    scores_of,
     vtab_settings,
 )
 from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo
@@ -50,6 +51,10 @@ class Column:
     head: str
     tasks: tuple[str, ...]
     by_group: bool = False
+
+
+#: The mean number of trained parameters over tasks, with the head.
+_PARAMETERS = Column("", "trained parameters", ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +119,9 @@ class Ranking:
         called, caption = self._names(names), self._caption(names)
         parts: list[tuple[str, Sequence[ModelScores], Sequence[Column], Sequence[str]]] = []
         if self.rows:
-            parts.append((caption, self.ordered, self.columns, self._notes(older)))
+            counted_rows = any(row.trainable and row.adaptation != "linear" for row in self.rows)
+            columns = [*self.columns, *([_PARAMETERS] if counted_rows else [])]
+            parts.append((caption, self.ordered, columns, self._notes(older)))
         if self.incomplete:
             rows = [row for row, _ in self.incomplete]
             columns = _task_columns({**self.tasks, **{task: info for row in rows for task, info in row.tasks.items()}})
@@ -133,6 +140,8 @@ class Ranking:
         ]
 
     def _cell(self, row: ModelScores, column: Column) -> TableCell:
+        if column == _PARAMETERS:
+            return TableCell(f"{row.trainable:,}", row.trainable) if row.trainable else TableCell()
         ranked = row.key in self.candidates.get(column, {})
         mark = mark_of(row.key, self.decisions[column]) if ranked else ""
         if column.group != _MEAN:
@@ -188,7 +197,18 @@ class Ranking:
         marked = any(mark_of(row.key, decision) for decision in self.decisions.values() for row in self.rows)
         found = summary_notes(summaries, marked=marked, older=older) if summaries else []
         sources = listed(list(dict.fromkeys(row.source for row in self.rows if row.source)))
-        return [*found, *([f"Published: {sources}.", f"{_INTERVALS}."] if sources else []), *filter(None, [self.note])]
+        published = [f"Published: {sources}.", f"{_INTERVALS}."] if sources else []
+        return [*found, *filter(None, [_whose(self.rows)]), *published, *filter(None, [self.note])]
+
+
+def _whose(rows: Sequence[ModelScores]) -> str:
+    """Return whose 1,000 examples of VTAB's tasks were used, as a sentence; "" if none of them is VTAB's."""
+    tasks: dict[str, list[str]] = {}
+    for row in rows:
+        for task, whose in row.examples.items():
+            tasks.setdefault(whose, []).append(row.tasks[task].title)
+    words = [f"{whose} ({listed(list(dict.fromkeys(titles)), 19)})" for whose, titles in tasks.items()]
+    return f"1,000 examples: {'; '.join(words)}." if words else ""
 
 
 def _task_columns(tasks: Mapping[str, TaskInfo]) -> list[Column]:
@@ -223,15 +243,24 @@ def rank(own: Sequence[ModelScores], published: Sequence[ModelScores] | None = N
     if intact and all(infos[task].published for task in tasks):
         others = published_scores(first.table, size) if published is None else published
     shown = {task: infos[task] for task in tasks}
-    return Ranking(setting, first.table, size, shown, [*ranked, *others], lacking, note)
+    short = [row for row in others if any(task not in row.summaries for task in tasks)]
+    lacking += [(row, _lacks(row, [infos[task] for task in tasks])) for row in short]
+    return Ranking(setting, first.table, size, shown, [*ranked, *(r for r in others if r not in short)], lacking, note)
 
 
-def compare(results: Sequence[Result], *, table: Adaptation | None = None, size: Size | None = None) -> list[Ranking]:
+def compare(
+    results: Sequence[Result],
+    *,
+    table: Adaptation | None = None,
+    size: Size | None = None,
+    literature: Sequence[Result] = (),
+) -> list[Ranking]:
     """Rank every setting apart, each among the published methods, on the tasks of the paper.
 
     Args:
         table: the published table for all; by default that of each setting.
         size: only results of this size; by default all.
+        literature: further published results, with their source; rows that lack tasks are listed, not ranked.
 
     Raises:
         DataError: there is nothing to compare.
@@ -245,7 +274,8 @@ def compare(results: Sequence[Result], *, table: Adaptation | None = None, size:
         rows = [replace(row, summaries=some) for row, some in zip(setting.scores, published, strict=True) if some]
         if rows:
             kind = table or rows[0].table
-            ranking = rank(rows, published_scores(kind, setting.size), setting=setting.group.words)
+            more = [row for row in scores_of(literature) if row.size == setting.size]
+            ranking = rank(rows, [*published_scores(kind, setting.size), *more], setting=setting.group.words)
             found.append(replace(ranking, table=kind))
     if not found:
         others = sorted({task for setting in chosen for row in setting.scores for task in row.summaries})

@@ -30,12 +30,14 @@ from unseen.data import Split
 Trial = Values
 BLANK = -1
 #: Keys of a trial that are not of its setting.
-OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note")
+OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note", "forward_images")
 TRIALS = 100
 #: Shares of the training time after which a search that prunes stops the worse half.
 RUNGS = (1 / 3, 2 / 3)
 #: Side of the input of the network, and the shortest side that it is cut out of if there is a crop.
 _EVALUATION = {224: 256, 320: 352, 384: 448}
+#: Recipe of parameter-efficient tuning on VTAB-1k: images per batch, and the share of the steps of the warm-up.
+PEFT_BATCH, PEFT_WARMUP = 64, 0.1
 #: The choices of Appendix I, in the order in which they are sampled.
 _CHOICES: Mapping[str, Sequence[Any]] = {
     "batch_size": (128, 256, 512),
@@ -76,6 +78,12 @@ def _sample(rng: np.random.Generator, images: int, size: int) -> Trial:
     return found
 
 
+def recipe_settings(epochs: int, rates: Sequence[float], decays: Sequence[float]) -> list[Trial]:
+    """Return the grid of the recipe `peft-1k`: AdamW, a cosine schedule with warm-up, batches of 64."""
+    fixed = {"epochs": epochs, "batch_size": PEFT_BATCH, "optimizer": "adamw", "schedule": "cosine"}
+    return [{"learning_rate": rate, "weight_decay": decay, **fixed} for rate in rates for decay in decays]
+
+
 @final
 @dataclass(frozen=True)
 class Selection:
@@ -102,10 +110,13 @@ class Selection:
 def select(trials: Sequence[Trial]) -> Selection:
     """Select the setting with the best validation accuracy; among equals the shortest training, then the first.
 
+    Trainings that diverged are selected only if no other is complete.
+
     Raises:
         DataError: no trial is complete.
     """
-    ended = [k for k, trial in enumerate(trials) if trial.get("state", "complete") == "complete"]
+    states = [trial.get("state", "complete") for trial in trials]
+    ended = [k for k, state in enumerate(states) if state == ("complete" if "complete" in states else "diverged")]
     if not ended:
         reason = next((f" The first reason: {trial['error']}" for trial in trials if trial.get("error")), "")
         raise DataError(f"no setting of the search came to an end, so that none can be chosen.{reason}")

@@ -1,9 +1,9 @@
-"""`unseen vtab check`, `compare`, `chart` and `analyse`: the data, your models among the published, and the paper."""
+"""`unseen vtab check`, `fetch`, `compare`, `chart` and `analyse`: data, your models among the published, the paper."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,6 +17,7 @@ from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.published_tables import (
     Adaptation,
     Size,
+    published_result,
     read_results_file,
     score_table,
 )
@@ -33,10 +34,10 @@ from unseen.cli.options import DATA_PANEL, HomeOption, JsonOption, split_names
 from unseen.cli.papers import display_names
 from unseen.cli.results import open_results
 from unseen.cli.tables import print_json, print_model, print_table, say
-from unseen.core.errors import DataError, UnknownNameError, UnseenError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Cell, ModelCard, Result
-from unseen.data.sources.vtab import check_root, vtab_task
+from unseen.data.sources.vtab import check_root, default_root, fetch_task, vtab_task, vtab_tasks
 from unseen.metrics.subsets import left_out_taus, unseen_pair_accuracy
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
@@ -71,14 +72,41 @@ def check(
         sizes = " / ".join(f"{status.sizes.get(s, 0):,}" for s in ("train", "val", "test")) if status.sizes else ""
         shared = [f"{n} images shared by {pair}" for pair, n in status.shared.items()]
         advice = "; ".join(filter(None, (status.advice, ", ".join(shared))))
-        row = [status.task, status.group, status.state, sizes, *([status.hash] if hashes else [])]
+        whose = status.selection.partition(",")[0]
+        row = [status.task, status.group, status.state, sizes, whose, *([status.hash] if hashes else [])]
         rows.append([*row, status.source or advice])
         notes += [f"{status.task}: {advice}"] if status.source and advice else []
-    columns = ["task", "group", "state", "train / val / test", *(["hash"] if hashes else []), "where, or what to do"]
+    columns = ["task", "group", "state", "train / val / test", "1,000 examples", *(["hash"] if hashes else [])]
+    columns.append("where, or what to do")
     print_table(columns, rows)
     for note in notes:
         say(note)
     say(f"{sum(status.state == 'ready' for status in found)} of 19 tasks are ready.")
+
+
+def fetch(
+    tasks: Annotated[list[str], Argument(metavar="TASK ...", help="Tasks of VTAB, such as dtd, or all.")],
+    root: Annotated[
+        Path | None, Option("--root", metavar="FOLDER", help="Where to put the files; $UNSEEN_VTAB by default.")
+    ] = None,
+) -> None:
+    folder = (root or default_root()).expanduser()
+    names = list(vtab_tasks()) if tasks == ["all"] else tasks
+    seen: set[str] = set()
+    last: dict[str, int] = {}
+
+    def tell(name: str, done: int, size: int) -> None:
+        share = 100 * done // size if size else 0
+        if share // 10 > last.get(name, -1):
+            last[name] = share // 10
+            say(f"{name}: {done:,} of {size:,} bytes", error=True)
+
+    for task in map(vtab_task, names):
+        if task.data not in seen:
+            for path in fetch_task(task, folder, tell):
+                say(f"{task.name}: {path}, {path.stat().st_size:,} bytes")
+            seen.add(task.data)
+    say(f"Next: unseen vtab check {folder}")
 
 
 def chart(
@@ -142,6 +170,10 @@ def compare(
     models: Annotated[
         list[str] | None, Option("--models", metavar="NAME ...", help="Only these models. [default: all]")
     ] = None,
+    literature: Annotated[
+        Path | None,
+        Option("--published", metavar="FILE", help="A CSV file of more published rows: method, task, score, source."),
+    ] = None,
     study: Annotated[str, Option("--study", help="The study with your results.")] = "vtab",
     page: Annotated[
         Path | None, Option("--output", metavar="FILE", help="Also write all results of the study to this .html.")
@@ -159,7 +191,8 @@ def compare(
     if unknown := set(wanted).difference(known):
         raise UnknownNameError("model", min(unknown), known)
     chosen = [result for result in stored if result.cell.model in (wanted or known)]
-    found = compare_models(chosen, table=_TABLES.get(table), size=size)
+    more = _read_published(literature, size or "1000") if literature else []
+    found = compare_models(chosen, table=_TABLES.get(table), size=size, literature=more)
     if as_json:
         print_json([row for ranking in found for row in ranking.to_rows()])
         return
@@ -167,23 +200,43 @@ def compare(
         print_model(model)
 
 
+def _rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[float, str, list[str]]]:
+    """Yield the score in percent, the task and the other columns of each row of a CSV file."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        if not rows:
+            raise DataError(f"{path} holds no scores.")
+        for row in rows:
+            task, score = vtab_task(row["task"].strip().removeprefix("vtab:")).name, float(row["score"])
+            if not 0 <= score <= 100:
+                raise ValueError(f"{score} is not a percentage")
+            yield score, task, [row[name].strip() for name in columns]
+    except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
+        names = ", ".join([*columns, "task"])
+        raise DataError(f"{path} is not a table with the columns {names} and score: {error}.") from error
+
+
 def _read_scores(path: Path, size: Size) -> list[Result]:
     """Return the results of a user's own table: model, task, score in percent."""
     found: list[Result] = []
     seeds: dict[tuple[str, str], int] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            for row in csv.DictReader(stream):
-                task = vtab_task(row["task"].strip().removeprefix("vtab:")).name
-                dataset = f"vtab:{task}{'?size=full' if size == 'full' else ''}"
-                key = row["model"].strip(), dataset
-                seeds[key] = seeds.get(key, -1) + 1
-                parameters = {"adaptation": "finetune", "sweep": "lightweight", "seed": seeds[key]}
-                found.append(Result(Cell("vtab", *key, parameters), {"top1": float(row["score"]) / 100}))
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} is not a table with the columns model, task and score: {error}.") from error
-    if not found:
-        raise DataError(f"{path} holds no scores.")
+    for score, task, (model,) in _rows_of(path, ["model"]):
+        key = model, f"vtab:{task}{'?size=full' if size == 'full' else ''}"
+        seeds[key] = seeds.get(key, -1) + 1
+        parameters = {"adaptation": "finetune", "sweep": "lightweight", "seed": seeds[key]}
+        found.append(Result(Cell("vtab", *key, parameters), {"top1": score / 100}))
+    return found
+
+
+def _read_published(path: Path, size: Size) -> list[Result]:
+    """Return published results of a table: method, task, score in percent, source."""
+    parameters: dict[str, object] = {"adaptation": "finetune", "sweep": "lightweight"}
+    found = []
+    for score, task, (method, source) in _rows_of(path, ["method", "source"]):
+        if not source:
+            raise DataError(f"{path}: {method} on {task} has no source. Name the paper and the table of every row.")
+        found.append(published_result(method, task, size, score, parameters, source))
     return found
 
 
@@ -194,11 +247,4 @@ def _stored_results(study: str, home: Path | None) -> list[Result]:
 
 
 def _cards_of(results: Sequence[Result], home: Path | None) -> dict[str, ModelCard]:
-    """Return the measured cards of the models that still load."""
-    bench, cards = Workbench(home_folder(home)), {}
-    for model in dict.fromkeys(result.cell.model for result in results):
-        try:
-            cards[model] = bench.card(model)
-        except UnseenError:  # its numbers are shown without the card
-            continue
-    return cards
+    return Workbench(home_folder(home)).cards(result.cell.model for result in results)

@@ -1,6 +1,6 @@
 """The Visual Task Adaptation Benchmark: 19 tasks, from several forms of their data on disk."""
 
-from unseen.data.sources.vtab.check import TaskStatus, check_root, ready_tasks
+from unseen.data.sources.vtab.check import TaskStatus, check_root, fetch_task, ready_tasks
 from unseen.data.sources.vtab.examples import content_digests, content_hash, split_hash
 from unseen.data.sources.vtab.source import default_root, load_task, locate
 from unseen.data.sources.vtab.tasks import VtabTask, vtab_task, vtab_tasks
@@ -12,6 +12,7 @@ __all__ = [
     "content_digests",
     "content_hash",
     "default_root",
+    "fetch_task",
     "load_task",
     "locate",
     "ready_tasks",

@@ -1,18 +1,27 @@
-"""Check the data of all 19 tasks below a folder: which are complete, missing or damaged."""
+"""Check the data of all 19 tasks below a folder: which are complete, missing or damaged; download what is missing.
+
+`downloads.toml` lists the files, with the sizes and checksums that are published.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import gzip
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
-from unseen.core.errors import DataError, UnseenError
+from unseen.core.errors import DataError, DiskFullError, UnseenError
+from unseen.core.files import Checksum, download
 from unseen.core.guard import guarded
 from unseen.data.decode import decode_rgb
 from unseen.data.sources.vtab.examples import Examples, content_digests, content_hash, shared_images
 from unseen.data.sources.vtab.source import TITLES, LoadedTask, expected_sizes, how_to_get, locate, read_task
-from unseen.data.sources.vtab.tasks import VtabTask, vtab_tasks
+from unseen.data.sources.vtab.tasks import VtabTask, original_places, read_toml, vtab_tasks
 
 _THREADS = 16  # they wait for the disk, not for the processor
 _CHUNK = 256
@@ -24,7 +33,7 @@ class TaskStatus:
 
     Attributes:
         state: "ready" (every image of every split exists), "incomplete" (fewer examples than published, or missing
-            images), "broken" or "missing".
+            images), "broken", "packed" (archives that have to be unpacked or completed) or "missing".
         source: form and place of the data.
         sizes: number of examples found, by split.
         expected: number of examples that VTAB prescribes, by split.
@@ -72,8 +81,10 @@ def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
     status = TaskStatus(task.name, task.title, task.group, "missing", expected=expected_sizes(task))
     try:
         found = locate(task, root)
-        if found is None:
-            return replace(status, advice=how_to_get(task))
+        if found is None or found.place.is_file():
+            packed = packed_files(task.data, root)
+            advice = " ".join(packed) or f"{how_to_get(task)} {how_to_fetch(task, root)}"
+            return replace(status, state="packed" if packed else "missing", advice=advice)
         status = replace(status, source=f"{TITLES[found.kind]}: {found.place}")
         with guarded(found.place, f"the files of {task.title}", advice="Get them again."):
             loaded = read_task(task, found)
@@ -135,3 +146,141 @@ def _missing(examples: Examples) -> list[tuple[int, str]]:
     chunks = [range(i, min(i + _CHUNK, len(examples))) for i in range(0, len(examples), _CHUNK)]
     with ThreadPoolExecutor(_THREADS) as pool:
         return [each for some in pool.map(check, chunks) for each in some]
+
+
+# ---- downloads -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file of a dataset.
+
+    Attributes:
+        data: the dataset, which tasks may share.
+        folder: below the root, where the readers expect the file or the content of the archive.
+        unpack: whether it has to be unpacked; other archives are read as they are.
+        inner: an archive inside it that has to be unpacked too.
+    """
+
+    data: str
+    url: str
+    checksum: Checksum
+    folder: str = ""
+    unpack: bool = False
+    inner: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2]
+
+    def described(self) -> str:
+        """Return the name, the size and the checksum in words."""
+        size = f"{self.checksum.size:,} bytes" if self.checksum.size else "size not published"
+        kind = "sha256" if self.checksum.sha256 else "md5"
+        return f"{self.name} ({size}, {kind} {(self.checksum.sha256 or self.checksum.md5)[:12]}...)"
+
+
+@cache
+def published_files(data: str) -> tuple[PublishedFile, ...]:
+    """Return the files of a dataset that can be downloaded without an account; none for Resisc45 and Retinopathy."""
+    rows = (dict(row) for row in read_toml("downloads")["file"] if row["data"] == data)
+    return tuple(
+        PublishedFile(
+            checksum=Checksum(row.pop("size", 0), row.pop("sha256", ""), row.pop("md5", "")),
+            **row,
+        )
+        for row in rows
+    )
+
+
+def how_to_fetch(task: VtabTask, root: Path) -> str:
+    """Return the command that downloads the files of a task, with their sizes and checksums, or where to get them."""
+    if files := published_files(task.data):
+        return f"unseen vtab fetch {task.name} --root {root} downloads {', '.join(file.described() for file in files)}."
+    names = ", ".join(read_toml("downloads")["by_hand"][task.data])
+    return f"Download {names} from {task.url} by hand; no checksum is published."
+
+
+def packed_files(data: str, root: Path) -> list[str]:
+    """Return what to do with each archive of a dataset that is below a root, up to two folders deep."""
+    files = {file.name: file for file in published_files(data)}
+    others = {file.inner.rpartition("/")[2] for file in files.values()} | {*original_archives(data)}
+    names = {*files, *others, *read_toml("downloads")["by_hand"].get(data, ())} - {""}
+    present = {path for pattern in ("*", "*/*", "*/*/*") for path in root.glob(pattern) if path.name in names}
+    found = []
+    for path in sorted(present):
+        file, size = files.get(path.name), path.stat().st_size
+        if file is not None and file.checksum.size not in (0, size):
+            found.append(f"{path} has {size:,} of {file.checksum.size:,} bytes: remove it and fetch it again.")
+        elif file is None or file.unpack:
+            target = root / file.folder if file is not None else path.parent
+            found.append(f"{path} ({size:,} bytes) has to be unpacked: {_command(path, target)}.")
+    return found
+
+
+def original_archives(data: str) -> set[str]:
+    """Return the names of packed forms of a dataset."""
+    return {name.rpartition("/")[2] for name in original_places(data).archives}
+
+
+def _command(path: Path, target: Path) -> str:
+    """Return the shell command that unpacks an archive."""
+    if path.name.endswith((".tar.gz", ".tgz")):
+        return f"tar -xf {path} -C {target}"
+    if path.suffix == ".gz":
+        return f"gunzip -k {path}"
+    return f"unrar x {path} {target}" if path.suffix == ".rar" else f"unzip {path} -d {target}"
+
+
+def fetch_task(task: VtabTask, root: Path, progress: Callable[[str, int, int], None] | None = None) -> list[Path]:
+    """Download the files of a task below a root, compare their checksums, and unpack archives.
+
+    A file that exists is compared and not downloaded again; a download that broke off resumes.
+
+    Args:
+        progress: called with the name of a file, its received bytes and its size.
+
+    Returns:
+        The downloaded files.
+
+    Raises:
+        DataError: its files need an account or a browser, or a file that exists differs from the published one.
+        DiskFullError: the disk is too small.
+        DownloadError: a download failed.
+    """
+    files = published_files(task.data)
+    if not files:
+        raise DataError(f"vtab:{task.name} cannot be downloaded without an account or a browser. {how_to_get(task)}")
+    paths = [root / file.folder / file.name for file in files]
+    needed = sum((1 + file.unpack) * file.checksum.size for file, p in zip(files, paths, strict=True) if not p.exists())
+    root.mkdir(parents=True, exist_ok=True)
+    if (free := shutil.disk_usage(root).free) < needed:
+        raise DiskFullError(
+            f"vtab:{task.name} needs about {needed / 1e9:,.1f} GB below {root}; {free / 1e9:,.1f} are free."
+        )
+    for file, path in zip(files, paths, strict=True):
+        if path.exists() and (difference := file.checksum.difference(path)):
+            raise DataError(f"{path} is not the published file: {difference}. Remove it and run the command again.")
+        tell = None if progress is None else lambda done, size, name=file.name: progress(name, done, size)
+        download(file.url, path, file.checksum, tell)
+        mark = path.with_name(f".{path.name}.unpacked")
+        if file.unpack and not mark.exists():
+            unpack(path, root / file.folder)
+            if file.inner:
+                unpack(root / file.inner, (root / file.inner).parent)
+            mark.touch()
+    return paths
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack an archive into a folder; names that lead out of it are refused."""
+    with guarded(path, "an archive", advice="Download it again."):
+        if path.name.endswith((".tar.gz", ".tgz")):
+            with tarfile.open(path) as archive:
+                archive.extractall(folder, filter="data")
+        elif path.suffix == ".gz":
+            with gzip.open(path) as stream, (folder / path.stem).open("wb") as target:
+                shutil.copyfileobj(stream, target)
+        else:
+            with zipfile.ZipFile(path) as packed:
+                packed.extractall(folder)  # noqa: S202 - zipfile removes parents and drives from names

@@ -144,7 +144,7 @@ class OriginalPlaces:
 
 def original_places(data: str) -> OriginalPlaces:
     """Return where the original files of a dataset are."""
-    return OriginalPlaces(**_tuples(_read_toml("tasks")["original"][data]))
+    return OriginalPlaces(**_tuples(read_toml("tasks")["original"][data]))
 
 
 @cache
@@ -152,7 +152,7 @@ def vtab_tasks() -> Mapping[str, VtabTask]:
     """Return the tasks by name, in the order of the paper's tables."""
     return {
         row["name"]: VtabTask(**_tuples(row) | {"rule": Rule(**_tuples(row.get("rule", {})))})
-        for row in _read_toml("tasks")["task"]
+        for row in read_toml("tasks")["task"]
     }
 
 
@@ -167,7 +167,7 @@ def vtab_task(name: str) -> VtabTask:
 @cache
 def class_names(data: str) -> tuple[str, ...]:
     """Return the folders of a dataset in the order of their labels; none if it does not come as folders."""
-    return tuple(_read_toml("class_names").get(data, "").split())
+    return tuple(read_toml("class_names").get(data, "").split())
 
 
 def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
@@ -191,5 +191,6 @@ def _tuples(row: Mapping[str, object]) -> dict[str, Any]:
 
 
 @cache
-def _read_toml(name: str) -> dict[str, Any]:
+def read_toml(name: str) -> dict[str, Any]:
+    """Return a table of this package."""
     return tomllib.loads((files("unseen.data.sources.vtab") / f"{name}.toml").read_text(encoding="utf-8"))
