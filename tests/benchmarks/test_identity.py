@@ -107,6 +107,7 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "drop_unknown": (True, {}),
         "methods": (("ESZSL",), {}),
         "split": ("SS", {}),
+        "split_file": ("FILE", {"split": "2-hops"}),
         "embedding": ("FILE", {}),
         "grid": ("quick", {}),
         "robustness": (True, {}),
