@@ -17,8 +17,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
+from unseen.results.grid import pack_correct
 
 STUDY_OF = 1000
 TABLE_OF = 10_000
@@ -49,16 +52,26 @@ def _command(*arguments: str) -> tuple[str, str]:
 
 
 def fill(path: Path, count: int) -> None:
-    """Results like those of a CoG with many models; a thousand to a study, ten thousand in the study "table"."""
+    """Results like those of a CoG with many models; a thousand to a study, ten thousand in the study "table".
+
+    The answers per image are valid: every model of a level is tested on the same images, and its accuracy is the share
+    of its correct answers.
+    """
+    rng = np.random.default_rng(0)
     with ResultsDatabase(path) as database:
         database._connection.execute("PRAGMA synchronous = OFF")  # made anew if the machine dies
         for number in range(count):
             seed, shots, level = number % 5, 2 ** (number // 5 % 8), f"L{number // 40 % 5}"
             parameters = {"seed": seed, "shots": shots, "level": level, "solver": "fast", "levels": 5, "measure": "lin"}
             cell = Cell("cog", f"timm:model-{number // 200}", "imagenet:in1k", parameters, "w+d", "1 fast.1")
-            metrics = {"top1": number / count, "top5": 0.9, "mean_per_class": 0.5, "top1_low": 0.1, "top1_high": 0.2}
-            correct = f"{12_000 - number % 7}:{number:06d}" + "x" * 1994
-            details = {"concepts": _CONCEPTS, "correct": correct, "classes": 100, "chance": 1e-2}
+            correct = np.unpackbits(np.frombuffer(rng.bytes(1500), np.uint8)).astype(bool)
+            share = float(correct.mean())
+            metrics = {"top1": share, "top5": 0.9, "mean_per_class": share}
+            metrics |= {"top1_low": share - 0.01, "top1_high": share + 0.01}
+            shares = correct.reshape(100, 120).mean(1).tolist()
+            details = {"concepts": _CONCEPTS, "correct": pack_correct(correct), "classes": 100, "chance": 1e-2}
+            details |= {"train_per_class": [shots] * 100, "test_per_class": [120] * 100}
+            details["per_class"] = {str(i): share for i, share in enumerate(shares)}
             sweep = tuple({"c": 10.0**power, "value": number / 1e6} for power in range(30))
             environment = {"python": "3.11", "cpu": "x" * 300}
             result = Result(cell, metrics, seconds=1.0, sweep=sweep, details=details, environment=environment)

@@ -1,25 +1,57 @@
-"""A short run of the fuzzer over every reader; `make fuzz` is the long one."""
+"""A short run of the fuzzer over every reader and every public entry point; `make fuzz` is the long one."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fuzzer forks and reads /proc")
+FORMATS = ("pyarrow", "datasets", "onnx", "transformers", "open_clip", "h5py")
 
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fuzzer forks and reads /proc")
-def test_damaged_files_give_errors_of_ours_only() -> None:
+
+def need_formats() -> None:
+    if missing := [module for module in FORMATS if find_spec(module) is None]:
+        pytest.skip(f"{missing[0]} is not installed")
+
+
+def run(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "tools.fuzz", "--inputs", "50"],
+        [sys.executable, "-m", "tools.fuzz", *arguments],
         cwd=Path(__file__).parents[1],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
-    print(done.stdout)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert done.stdout.count("\n| ") > 40, "a row for each reader"
+    return done.stdout
+
+
+@pytest.mark.slow
+@linux
+def test_damaged_files_give_errors_of_ours_only() -> None:
+    assert run("--inputs", "50").count("\n| ") > 40, "a row for each reader"
+
+
+@pytest.mark.slow
+@linux
+def test_damaged_files_of_public_entry_points(tmp_path: Path) -> None:
+    need_formats()
+    arguments = ("--entries", "--inputs", "20", "--state", str(tmp_path / "state"))
+    first = run(*arguments)
+    assert first.count("\n| ") > 25, "a row for each entry point"
+    batches = (tmp_path / "state").read_text()
+    assert run(*arguments).rpartition(" bad, ")[0] == first.rpartition(" bad, ")[0], "no batch is run twice"
+    assert (tmp_path / "state").read_text() == batches
+
+
+def test_every_registered_entry_point_is_fuzzed_or_exempt() -> None:
+    need_formats()
+    from tools.fuzz.entries import EXEMPT, covered, registered
+
+    assert covered() | set(EXEMPT) == registered()
+    assert not covered() & set(EXEMPT)

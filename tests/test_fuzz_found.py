@@ -11,8 +11,10 @@ import torch
 from PIL import Image
 
 from unseen.backbones.checkpoints import state_dicts
+from unseen.backbones.onnx_files import external_files
 from unseen.core.errors import CheckpointError, DataError
 from unseen.data import load_dataset
+from unseen.data.sources.vtab.layouts import _read_list
 from unseen.finetuning import trainer
 
 
@@ -53,3 +55,30 @@ def test_whatever_torch_trips_over_in_a_training_state(tmp_path: Path, monkeypat
     monkeypatch.setattr(torch, "load", trip)
     with pytest.raises(CheckpointError, match="Remove it to start again"):
         trainer.load_state(path, "mine")
+
+
+def test_a_class_name_of_seventy_thousand_letters_takes_little_memory() -> None:
+    """Its variants with one other letter took more than a gigabyte."""
+    from unseen.concepts.class_names import ClassNameReader
+    from unseen.concepts.wordnet import load_wordnet
+
+    reader = ClassNameReader(load_wordnet())
+    assert reader.read("a" * 70_000).senses == ()
+    assert reader.read("domestic cat").senses
+
+
+def test_external_data_of_a_graph_that_ends_early(tmp_path: Path) -> None:
+    """The entry that names the weights file ends within a number."""
+    tensor = bytes([0x6A, 0x01, 0x0A, 0x70, 0x01])  # external_data (13) of one byte; data_location (14): external
+    graph = bytes([0x2A, len(tensor)]) + tensor  # an initializer (5)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(bytes([0x3A, len(graph)]) + graph)  # the graph (7)
+    with pytest.raises(CheckpointError, match="as an ONNX graph"):
+        external_files(path)
+
+
+def test_a_class_number_of_five_thousand_digits_in_a_list_of_vtab(tmp_path: Path) -> None:
+    path = tmp_path / "train800.txt"
+    path.write_text(f"a.png {'9' * 5000}\n")
+    with pytest.raises(DataError, match="is not an image and a class number"):
+        _read_list(path)

@@ -21,13 +21,16 @@ from unseen.run.record import Inbox
 from unseen.study import Study, run_study
 
 SCRIPT = """
-import sys
+import os, sys, time
 from pathlib import Path
 from slow_benchmark import SlowBenchmark
 from unseen import Study, make_engine, run_study
 
 if __name__ == "__main__":
-    home, images, marks, model, workers, pause = sys.argv[1:]
+    home, images, marks, model, workers, pause, runs = sys.argv[1:]
+    (Path(images).parent / f"ready-{os.getpid()}").touch()
+    while len(list(Path(images).parent.glob("ready-*"))) < int(runs):
+        time.sleep(0.01)
     seeds = tuple(range(1, 7))
     benchmarks = tuple(SlowBenchmark(marks=marks, pause=float(pause), seeds=(seed,)) for seed in seeds)
     with make_engine("local", workers=int(workers)) as engine:
@@ -120,7 +123,7 @@ def test_two_runs_on_one_home_share_the_work(
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py"), str(home), str(images), str(marks), small_model, workers]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    runs = [subprocess.Popen([*command, "2.5"], env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    runs = [subprocess.Popen([*command, "0.8", "2"], env=environment, stdout=subprocess.PIPE, text=True) for _ in "ab"]
     said = [run.communicate(timeout=600)[0].split() for run in runs]
     assert [run.returncode for run in runs] == [0, 0]
     done = Counter(path.name.partition("-")[0] for path in marks.iterdir())
@@ -138,7 +141,7 @@ def test_the_work_of_a_killed_run_is_taken_over_at_once(
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py"), str(home), str(images), str(marks), small_model, "1"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.Popen([*command, "600"], env=environment)
+    run = subprocess.Popen([*command, "600", "1"], env=environment)
     try:
         deadline = time.monotonic() + 300
         while not _leases(home) and time.monotonic() < deadline:

@@ -17,7 +17,7 @@ from typing import Any
 Damage = Callable[[bytes, random.Random], bytes]
 
 _BYTES = (0, 1, 0x7F, 0x80, 0xFF, 0x0A, 0x22, 0x5B, 0x7B)
-_NUMBERS = (0, 1, -1, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1)
+NUMBERS = (0, 1, -1, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1)
 _WORDS = (
     *(
         "",
@@ -55,7 +55,7 @@ def _stroke(data: bytearray, rng: random.Random) -> None:
         data[place] = rng.choice(_BYTES)
     elif kind == 2:
         form = rng.choice(("<h", "<i", "<q", ">h", ">i", ">q"))
-        number = rng.choice(_NUMBERS)
+        number = rng.choice(NUMBERS)
         size = struct.calcsize(form)
         packed = (number % (1 << 8 * size)).to_bytes(size, "little" if form[0] == "<" else "big")
         data[place : place + size] = packed
@@ -130,7 +130,7 @@ def opcodes(data: bytes, rng: random.Random) -> bytes:
     except Exception:  # noqa: BLE001 - it is damaged already
         return blind(data, rng)
     place = rng.choice(places)
-    number = struct.pack("<I", rng.choice(_NUMBERS) % 2**32)
+    number = struct.pack("<I", rng.choice(NUMBERS) % 2**32)
     added = rng.choice(
         (
             *(b"r" + number, b"j" + number, b"X" + number, b"B" + number, b"\x85" * rng.choice((1, 300, 20_000))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import random
@@ -16,12 +17,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tools.fuzz.mutations import Damage
 
-#: Seconds that a reader may take, and bytes that it may take beside what the process has.
-SLOWEST, MEMORY = 5.0, 1 << 30
-_BATCH = 400
+#: Seconds of CPU time that an input may take, its processes included, and bytes beside those that the process has.
+SLOWEST, MEMORY = 20.0, 1 << 30
+#: Peak memory of an input above which it counts as a violation, in kB.
+BUDGET = 700_000
+BATCH = 50
 _STATE = struct.Struct("<qddqqq")  # input in hand, CPU and clock when it began, read, refused, peak memory in kB
 _FOREVER = 60.0
 
@@ -35,12 +39,16 @@ class Reader:
         files: a sound example: name to contents.
         read: reads the example from its folder.
         damage: how its first file is damaged.
+        entry: the public entry point that it belongs to, if it is one.
+        damages: how other files are damaged, by name; an input has one damaged file.
     """
 
     name: str
     files: dict[str, bytes]
     read: Callable[[Path], object]
     damage: Damage
+    entry: str = ""
+    damages: dict[str, Damage] = field(default_factory=dict)
 
 
 @dataclass
@@ -55,35 +63,71 @@ class Count:
     crashes: list[str] = field(default_factory=list)
     hangs: list[str] = field(default_factory=list)
     peak: int = 0
+    cpu: float = 0.0
 
     @property
     def bad(self) -> int:
-        return len(self.foreign) + len(self.crashes) + len(self.hangs)
+        return len(self.foreign) + len(self.crashes) + len(self.hangs) + (self.peak > BUDGET)
+
+    def add(self, other: Count) -> None:
+        """Add the outcome of other inputs."""
+        for name in ("inputs", "read", "refused", "foreign", "crashes", "hangs", "cpu"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.peak = max(self.peak, other.peak)
 
 
-def make_input(reader: Reader, number: int) -> bytes:
-    """The damaged first file of an input, by its number: the same always."""
+def make_input(reader: Reader, number: int) -> tuple[str, bytes]:
+    """Return the name and content of the damaged file of an input, which its number determines."""
     rng = random.Random(zlib.crc32(reader.name.encode()) * 1_000_003 + number)
-    return reader.damage(next(iter(reader.files.values())), rng)
+    damages = reader.damages or {next(iter(reader.files)): reader.damage}
+    name = rng.choice(sorted(damages))
+    return name, damages[name](reader.files[name], rng)
 
 
-def fuzz(readers: Iterable[Reader], inputs: int, first: int = 0) -> Iterator[Count]:
-    """Counts by reader, each with `inputs` inputs from number `first` on."""
+def read_state(state: Path) -> dict[tuple[str, int, int], Count]:
+    """Return the finished batches in a file, by reader, first input and end."""
+    batches = [json.loads(line) for line in state.read_text().splitlines()]
+    return {(name, begin, end): Count(**fields) for name, begin, end, fields in batches}
+
+
+def fuzz(readers: Iterable[Reader], inputs: int, first: int = 0, state: Path | None = None) -> Iterator[Count]:
+    """Yield counts by reader, each with `inputs` inputs from number `first` on.
+
+    Args:
+        state: file with a line per finished batch; those that it lists are not run again.
+    """
+    known = read_state(state) if state is not None and state.is_file() else {}
     for reader in readers:
-        _check_sound(reader)
-        count = Count(reader.name)
-        number, end = first, first + inputs
-        while number < end:
-            number = _child(reader, number, min(number + _BATCH, end), count)
-        count.inputs = inputs
-        yield count
+        total, checked = Count(reader.name), False
+        for begin in range(first, first + inputs, BATCH):
+            end = min(begin + BATCH, first + inputs)
+            count = known.get((reader.name, begin, end))
+            if count is None:
+                if not checked:
+                    _check_sound(reader)
+                    checked = True
+                count, number = Count(reader.name, inputs=end - begin), begin
+                before = os.times()
+                while number < end:
+                    number = _child(reader, number, end, count)
+                after = os.times()
+                count.cpu = after.children_user + after.children_system - before.children_user - before.children_system
+                if state is not None:
+                    with state.open("a") as stream:
+                        stream.write(json.dumps([reader.name, begin, end, vars(count)]) + "\n")
+            total.add(count)
+        yield total
 
 
 def _check_sound(reader: Reader) -> None:
     """A reader that refuses the sound example would be fuzzed to no purpose."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         _write(reader, Path(folder))
-        reader.read(Path(folder))
+        here = Path.cwd()
+        try:
+            reader.read(Path(folder))
+        finally:
+            os.chdir(here)
 
 
 def _write(reader: Reader, folder: Path) -> None:
@@ -131,28 +175,36 @@ def _wait(child: int, shared: mmap.mmap) -> tuple[int, bool]:
 
 def _cpu(child: int) -> float:
     words = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")  # its own and that of processes that it waited for
 
 
 def _work(reader: Reader, first: int, end: int, shared: mmap.mmap, notes: int) -> None:
     """The child: never returns."""
+    from unseen.core import isolate
     from unseen.core.errors import UnseenError
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.setrecursionlimit(1000)
     began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read = refused = 0
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    damaged = ""
+    isolate._START = _fork
+    _write(reader, folder)
     try:
         for number in range(first, end):
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - began
-            shared[: _STATE.size] = _STATE.pack(number, time.process_time(), time.time(), read, refused, peak)
-            _write(reader, folder)
-            (folder / next(iter(reader.files))).write_bytes(make_input(reader, number))
+            shared[: _STATE.size] = _STATE.pack(number, _own_cpu(), time.time(), read, refused, peak)
+            name, content = make_input(reader, number)
+            if damaged:
+                (folder / damaged).write_bytes(reader.files[damaged])
+            (folder / name).write_bytes(content)
+            damaged = name
             try:
                 reader.read(folder)
                 read += 1
@@ -162,7 +214,33 @@ def _work(reader: Reader, first: int, end: int, shared: mmap.mmap, notes: int) -
                 text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
                 os.write(notes, f"{reader.name} {number}: {text}\n".encode("utf-8", "replace"))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - began
-        shared[: _STATE.size] = _STATE.pack(end, time.process_time(), time.time(), read, refused, peak)
+        shared[: _STATE.size] = _STATE.pack(end, _own_cpu(), time.time(), read, refused, peak)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
+
+
+def _own_cpu() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def _fork(trial: Any) -> tuple[int, str]:
+    """Start the process of a trial as a copy of this one, which has the libraries already."""
+    from unseen.core import isolate
+
+    back, back_in = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code, line = 70, ""
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+            code, line = isolate.call(trial)
+            os.write(back_in, line.encode("utf-8", "replace")[:60_000])
+        finally:
+            os._exit(code)
+    os.close(back_in)
+    with os.fdopen(back, encoding="utf-8", errors="replace") as stream:
+        line = stream.read()
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), line

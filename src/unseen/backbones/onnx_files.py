@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from unseen.core.errors import CheckpointError, DataError
 from unseen.core.files import map_file
+from unseen.core.guard import guarded
 from unseen.core.identity import digest, file_digest
 from unseen.core.isolate import Trial, try_isolated
 from unseen.core.wire import fields
@@ -115,7 +116,8 @@ def external_files(path: Path) -> list[str]:
     Raises:
         CheckpointError: as `graph_digest`.
     """
-    found = sorted({name for kind, _, value in _read(path) if kind == "Tensor" for name in _locations(value)})
+    with guarded(path.name, "an ONNX graph", error=CheckpointError):
+        found = sorted({name for kind, _, value in _read(path) if kind == "Tensor" for name in _locations(value)})
     for name in found:
         parts = (*PurePosixPath(name).parts, *PureWindowsPath(name).parts)
         absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor

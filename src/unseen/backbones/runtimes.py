@@ -119,7 +119,10 @@ class Taps(nn.Module):
 
 
 class TorchRuntime:
-    """Eager torch. On an accelerator: channels-last, autocast to half precision, pinned copies that do not wait."""
+    """Eager torch. On an accelerator: channels-last, autocast to half precision, pinned copies that do not wait.
+
+    fp32 is computed without TF32, which torch allows in convolutions by default: features of devices agree.
+    """
 
     name = "torch"
 
@@ -128,6 +131,7 @@ class TorchRuntime:
     ) -> None:
         self.device = torch.device(visible_device(device))
         self.precision = precision
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         self.note = note
         self._taps = Taps(backbone, layers).eval().to(self.device)
         self._taps.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -430,6 +434,11 @@ class Graph(nn.Module):
         padded = array if len(array) == step else np.concatenate([array, array[-1:].repeat(step - len(array), 0)])
         with guarded("the ONNX graph", "a model of images", error=BackboneError):
             (found,) = self.session.run([self.output], {self._input: padded})
+            if np.ndim(found) < 2 or len(found) != len(padded):
+                raise BackboneError(
+                    f"output {self.output!r} of the graph has the shape {np.shape(found)} for {len(padded)} images: "
+                    "one row of features per image is needed. Choose another with output=NAME."
+                )
         return np.asarray(found, np.float32)[: len(array)]
 
 

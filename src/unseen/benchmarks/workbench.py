@@ -7,7 +7,7 @@ and each model once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
@@ -18,7 +18,7 @@ import numpy as np
 
 from unseen.backbones.load import backbone_revision, load_backbone
 from unseen.core.arrays import IntArray
-from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
 from unseen.core.names import Name
@@ -59,6 +59,7 @@ class SplitRows:
         total: number of images of the split.
         skipped: images that could not be read, with the reason.
         speed: images per second of the extraction; None if it is unknown.
+        groups: (rows,) group of each image, if the dataset has groups.
     """
 
     features: Any
@@ -67,6 +68,7 @@ class SplitRows:
     total: int
     skipped: dict[str, str] = field(default_factory=dict)
     speed: float | None = None
+    groups: IntArray | None = None
 
     def record(self, split: str, expected: int | None = None) -> RunRecord:
         """Return the run record of reading these rows: images found, used and unreadable.
@@ -147,6 +149,9 @@ class Workbench:
         data = self.dataset(dataset) if isinstance(dataset, str) else dataset
         for rows in found.values():
             self.recorder.add(rows.record(split, data.expected.get(split)))
+        groups = data.split(split).groups if split in data.splits else None
+        if groups is not None:
+            found = {layer: replace(rows, groups=groups[rows.index]) for layer, rows in found.items()}
         return found
 
     def _layers(
@@ -222,6 +227,14 @@ class Workbench:
             card = self.backbone(model).with_measured_card().card
         write_whole(path, json.dumps(card.to_dict(), indent=1))
         return card
+
+    def cards(self, models: Iterable[str]) -> dict[str, ModelCard]:
+        """Return the cards of those models that still load."""
+        found = {}
+        for model in dict.fromkeys(models):
+            with suppress(UnseenError):  # the results of a model that no longer loads are still shown
+                found[model] = self.card(model)
+        return found
 
 
 #: Schemes of features that datasets have, in place of a model.

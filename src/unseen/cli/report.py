@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from unseen.cli.options import HomeOption, JsonOption, split_names
 from unseen.cli.papers import dataset_cards_of, model_cards_of
 from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption, selected
 from unseen.cli.tables import count, print_json, say
-from unseen.core.errors import UnseenError, UsageError
+from unseen.core.errors import UsageError
 from unseen.core.files import home as home_folder
 from unseen.reports.page import ClassPictures
 from unseen.reports.theme import FORMATS, write_figures
@@ -60,9 +59,7 @@ def report(
     bench = Workbench(home_folder(home))
     cards = model_cards_of(found) | kept_cards(bench.home)
     if measured:
-        for model in dict.fromkeys(result.cell.model for result in found if result.ok):
-            with suppress(UnseenError):  # the results of a model that no longer loads are still shown
-                cards[model] = bench.card(model)
+        cards |= bench.cards(result.cell.model for result in found if result.ok)
     page = make_report(
         found,
         title=title or f"Results of {', '.join(study) if study else 'all studies'}",

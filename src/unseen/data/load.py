@@ -51,20 +51,23 @@ SOURCES: Catalogue[DatasetSource, DatasetCard] = Catalogue(
     card=partial(DatasetCard, splits=()),
     scheme_of_path=lambda head, _: _SCHEMES.get(Path(head).suffix.lower(), "folder"),
 )
-SOURCES.add("folder", "unseen.data.sources.folder:FolderSource")
-SOURCES.add("object", "unseen.data.adapters:ObjectSource")
-SOURCES.add("csv", "unseen.data.sources.table:CsvSource")
-SOURCES.add("parquet", "unseen.data.sources.table:ParquetSource")
-SOURCES.add("zip", "unseen.data.sources.zip:ZipSource")
-SOURCES.add("wds", "unseen.data.sources.wds:WdsSource")
-SOURCES.add("hf", "unseen.data.sources.libraries:HfSource")
-SOURCES.add("torchvision", "unseen.data.sources.libraries:TorchvisionSource")
-SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
-SOURCES.add("packaged", "unseen.data.sources.packaged:PackagedSource")
-SOURCES.add("procedural", "unseen.data.sources.procedural:ProceduralSource")
-SOURCES.add("vtab", "unseen.data.sources.vtab.source:VtabSource")
-SOURCES.add("features", "unseen.data.sources.features:FeaturesSource")
-SOURCES.add("xlsa17", "unseen.data.sources.xlsa17:Xlsa17Source")
+for _scheme, _target in {
+    "folder": "sources.folder:FolderSource",
+    "object": "adapters:ObjectSource",
+    "csv": "sources.table:CsvSource",
+    "parquet": "sources.table:ParquetSource",
+    "zip": "sources.zip:ZipSource",
+    "wds": "sources.wds:WdsSource",
+    "hf": "sources.libraries:HfSource",
+    "torchvision": "sources.libraries:TorchvisionSource",
+    "imagenet": "sources.imagenet.source:ImageNetSource",
+    "packaged": "sources.packaged:PackagedSource",
+    "procedural": "sources.procedural:ProceduralSource",
+    "vtab": "sources.vtab.source:VtabSource",
+    "features": "sources.features:FeaturesSource",
+    "xlsa17": "sources.xlsa17:Xlsa17Source",
+}.items():
+    SOURCES.add(_scheme, f"unseen.data.{_target}")
 
 _SELECTION = ("classes", "limit", "per_class")
 

@@ -18,6 +18,8 @@ from unseen.core.errors import DataError
 #: What a trial records beside its hyper-parameters.
 _OUTCOMES = ("log_loss", "note", "seconds", "state", "index", "number", "reason", "error")
 _RANGES = 4
+#: Numbers with more different values than this count as continuous.
+_DISCRETE = 8
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Sensitivity:
 
 
 def sensitivities(
-    trials: Sequence[Mapping[str, Any]], *, score: str = "accuracy", margin: float = 0.02, discrete: int = 8
+    trials: Sequence[Mapping[str, Any]], *, score: str = "accuracy", margin: float = 0.02
 ) -> dict[str, Sensitivity]:
     """Return the sensitivity of every hyper-parameter that took more than one value.
 
@@ -50,7 +52,6 @@ def sensitivities(
         trials: settings with their score; a setting may lack hyper-parameters that others have.
         score: the key of the score, a fraction; higher is better.
         margin: how far from the best is still good, as a fraction.
-        discrete: numbers with more different values than this count as continuous.
     """
     valid = [t for t in trials if isinstance(t.get(score), float | int) and np.isfinite(t[score])]
     if not valid:
@@ -66,7 +67,7 @@ def sensitivities(
         good = _distinct([t[name] for t in having if t[score] >= top[score] - margin])
         numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in tried)
         pairs = [(t[name], float(t[score])) for t in having]
-        if numeric and len(tried) > discrete:
+        if numeric and len(tried) > _DISCRETE:
             found[name] = Sensitivity(name, top.get(name), good, tried, {}, _binned(pairs))
         else:
             scores = {value: tuple(s for v, s in pairs if v == value) for value in tried}

@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from unseen.results.connection import close, connect_for_writing, explained, transaction
@@ -58,9 +57,7 @@ class Leases:
         threading.Thread(target=self._renew, name="leases", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._ended.set()
         with self._lock, contextlib.suppress(sqlite3.Error):  # what is left expires
             self._connection.execute("DELETE FROM lease WHERE owner = ?", [self.owner])

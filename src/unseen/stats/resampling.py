@@ -20,6 +20,7 @@ from unseen.stats.means import Mean, share_interval
 Statistic = Callable[[FloatArray], FloatArray]
 
 _AT_ONCE = 200  # resamples in memory
+_SHARE_RESAMPLES = 1000  # of the interval of a share
 
 
 def bootstrap(
@@ -43,9 +44,7 @@ def bootstrap(
     )
 
 
-def bootstrap_share_interval(
-    statistic: Statistic, n: int, *, size: float, level: float = 0.95, resamples: int = 1000, seed: int = 0
-) -> Interval:
+def bootstrap_share_interval(statistic: Statistic, n: int, *, size: float, level: float = 0.95) -> Interval:
     """Return the interval of a statistic from 0 to 1: mid-P with the effective sample size of the bootstrap variance.
 
     Args:
@@ -53,9 +52,9 @@ def bootstrap_share_interval(
             width where the statistic is the same on all resamples.
     """
     value = float(statistic(np.ones((1, n)))[0])
-    values = bootstrap(statistic, n, resamples=resamples, seed=seed)
+    values = bootstrap(statistic, n, resamples=_SHARE_RESAMPLES)
     values = values[np.isfinite(values)]
-    if len(values) < resamples / 2 or not np.isfinite(value):
+    if len(values) < _SHARE_RESAMPLES / 2 or not np.isfinite(value):
         return no_interval(value, "the statistic is not defined on most resamples", level=level, n=n)
     return share_interval(Mean(value, float(values.var(ddof=1)), size), n, level, "mid-P with bootstrap variance")
 

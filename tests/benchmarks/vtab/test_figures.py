@@ -26,7 +26,7 @@ from unseen.benchmarks.vtab.analysis import (
     vtab_settings,
 )
 from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
-from unseen.benchmarks.vtab.published_tables import KINDS, literature, score_table
+from unseen.benchmarks.vtab.published_tables import literature, method_kinds, score_table
 from unseen.benchmarks.vtab.section import vtab_section
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import Cell, ModelCard, Result
@@ -119,7 +119,7 @@ def test_figure_2_by_hand() -> None:
     assert len(rows) == 15
     table = score_table("lightweight", "1000")
     natural = [k for k, task in enumerate(table.tasks) if vtab_tasks()[task].group == "natural"]
-    by_method = [table.row(m)[natural].mean() / 100 for m in KINDS["generative"]]
+    by_method = [table.row(m)[natural].mean() / 100 for m in method_kinds()["generative"]]
     found = rows["generative", "natural"]
     assert found["value"] == pytest.approx(np.mean(by_method))
     assert found["high"] - found["value"] == pytest.approx(np.std(by_method, ddof=1))

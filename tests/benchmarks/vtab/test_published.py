@@ -48,7 +48,7 @@ def test_nineteen_tasks_in_three_groups() -> None:
     rows = vtab.vtab_tasks().values()
     assert [sum(r.group == g for r in rows) for g in vtab.GROUPS] == [7, 4, 8]
     assert len({r.data for r in rows}) == 16
-    assert sorted(m for kind in vtab.KINDS.values() for m in kind) == sorted(
+    assert sorted(m for kind in vtab.method_kinds().values() for m in kind) == sorted(
         vtab.score_table("lightweight", "1000").methods
     )
 

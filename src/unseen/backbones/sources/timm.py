@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import importlib.util
 import math
+import re
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.forwards import set_image_size, timm_forward
 from unseen.backbones.load import BackboneSource, ModelName
-from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UsageError, first_line
+from unseen.core.errors import BackboneError, UnknownNameError, UsageError, first_line
 from unseen.core.extras import cached_file, check_available, ensure_torchvision
-from unseen.core.files import home, make_folder, write_whole
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _HUB = "hf-hub:"
+_REGISTERED = re.compile(rb"^@register_model\s+def (\w+)\(", re.MULTILINE)
 
 
 class TimmSource(BackboneSource):
@@ -61,30 +62,26 @@ class TimmSource(BackboneSource):
 
 
 def check_timm(name: str) -> None:
-    """Refuse an architecture that timm does not have, without importing timm if its names are in the cache."""
+    """Refuse an architecture that timm does not have, without importing timm."""
     architecture = name.partition(".")[0]
     if name.startswith(_HUB):
         check_available(name.removeprefix(_HUB), what=f"timm:{name}")
-    elif architecture not in (known := _architectures()):
+    elif architecture not in (known := architectures()):
         raise UnknownNameError("timm model", architecture, known)
 
 
-def _architectures() -> list[str]:
-    """Return timm's architectures: from timm if it is imported, else from the list cached for this version."""
-    if "timm" in sys.modules:  # the caller may have registered more
-        return list(_timm().list_models())
-    cached = home() / "cache" / f"timm-{version('timm')}.json"
-    try:
-        names = json.loads(cached.read_bytes())
-        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
-            return names
-    except (OSError, ValueError):
-        pass  # no list yet, or a damaged one: write it again
-    found = list(_timm().list_models())
-    with suppress(OSError, StoreError):  # a home that cannot be written to only costs time
-        make_folder(cached.parent)
-        write_whole(cached, json.dumps(found))
-    return found
+def architectures() -> list[str]:
+    """Return timm's architectures: from timm if it is imported, else from its source files."""
+    known = [] if "timm" in sys.modules else _registered()  # the caller may have registered more
+    return known or list(_timm().list_models())
+
+
+@cache
+def _registered() -> list[str]:
+    package = importlib.util.find_spec("timm")
+    folders = package.submodule_search_locations or [] if package else []
+    files = [path for folder in folders for path in Path(folder, "models").glob("*.py")]
+    return sorted({name.decode() for path in files for name in _REGISTERED.findall(path.read_bytes())})
 
 
 def _weights_name(model: nn.Module) -> str:

@@ -22,11 +22,11 @@ import numpy as np
 from unseen.benchmarks.vtab.info import VtabDetails, VtabParameters
 from unseen.benchmarks.vtab.published_tables import (
     GROUPS,
-    KINDS,
     PUBLISHED_SCHEME,
     Adaptation,
     Size,
     TaskInfo,
+    method_kinds,
     published_results,
     task_info,
 )
@@ -320,7 +320,7 @@ def kind_means(rows: Sequence[ModelScores], size: Size) -> list[dict[str, str | 
     """
     published = published_scores("lightweight", size)
     own = [row for row in rows if not row.source]
-    kinds = {kind: [row for row in published if _method(row) in methods] for kind, methods in KINDS.items()}
+    kinds = {kind: [row for row in published if _method(row) in methods] for kind, methods in method_kinds().items()}
     for row in own:
         kinds.setdefault(f"yours, {row.way}", []).append(row)
     tasks = shared_tasks([*published, *own])

@@ -35,14 +35,6 @@ Size = Literal["1000", "full"]
 Adaptation = Literal["lightweight", "heavyweight", "linear"]
 
 GROUPS = ("natural", "specialized", "structured")
-#: The kinds of methods in Figure 2 of [P].
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "generative": ("WAE-UKL", "WAE-GAN", "WAE-MMD", "VAE", "Cond-BigGAN", "Un.CBigGAN", "BigBiGAN"),
-    "from scratch": ("From-Scratch",),
-    "self-supervised": ("Rel.Pat.Loc.", "Jigsaw", "Exemplar", "Rotation"),
-    "semi-supervised": ("Sup-10%", "Semi-Ex-10%", "Semi-Rot-10%"),
-    "supervised": ("Sup-100%", "Sup-Ex-100%", "Sup-Rot-100%"),
-}
 _FILES = {"lightweight": "table6", "heavyweight": "table7", "linear": "table9"}
 # How the authors' results file spells what the paper spells otherwise.
 _FILE_TITLES = {"dSpr-Orient": "dSpr-Ori"}
@@ -236,6 +228,12 @@ def best_subsets(size: Size) -> tuple[Subset, ...]:
     """Return Table 5."""
     found = [row for row in _tables()["table5"] if row["size"] == size]
     return tuple(Subset(size, row["tau"][0], row["tau"][1], tuple(row["tasks"])) for row in found)
+
+
+def method_kinds() -> dict[str, list[str]]:
+    """Return the methods by kind, as in Figure 2."""
+    found: dict[str, list[str]] = _tables()["kinds"]
+    return found
 
 
 def claims() -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ from unseen.results.table import Table, TableCell
 DATASETS = ("SUN", "CUB", "AWA1", "AWA2", "aPY")
 #: The model and the dimension of the features of the release, in `res101.mat`.
 MODEL, DIMENSIONS = "xlsa17:res101", 2048
+_MOST_COLUMNS = 6
 #: Digests of the attributes and locs that the release has, with the counts of Table 1.
 KNOWN_SPLITS = {
     "SUN": "401cbca6aa64e791",
@@ -106,18 +107,18 @@ def _published_result(home: str, target: str, method: str, split: str, metrics: 
     return Result(Cell(BENCHMARK, MODEL, dataset, parameters), metrics, record=RunRecord(source=source()))
 
 
-def printed_tables(number: int, most: int = 6) -> list[Table]:
-    """Return Table 2 to 6 as printed, Table 5 with its two decimals; in parts of at most `most` columns."""
+def printed_tables(number: int) -> list[Table]:
+    """Return Table 2 to 6 as printed, Table 5 with its two decimals; in parts of at most six columns."""
     printed = table(number)
     style = MetricStyle("printed", "", percent=True, decimals=2 if number == 5 else 1)
     found = []
-    for start in range(0, len(printed.columns), most):
-        columns = printed.columns[start : start + most]
+    for start in range(0, len(printed.columns), _MOST_COLUMNS):
+        columns = printed.columns[start : start + _MOST_COLUMNS]
         rows = [
             [TableCell(name)]
             + [
                 TableCell() if math.isnan(v) else TableCell(value=v / 100, metric=style)
-                for v in values[start : start + most]
+                for v in values[start : start + _MOST_COLUMNS]
             ]
             for name, values in printed.rows.items()
         ]

@@ -34,7 +34,7 @@ from unseen.cli.options import DATA_PANEL, HomeOption, JsonOption, split_names
 from unseen.cli.papers import display_names
 from unseen.cli.results import open_results
 from unseen.cli.tables import print_json, print_model, print_table, say
-from unseen.core.errors import DataError, UnknownNameError, UnseenError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Cell, ModelCard, Result
 from unseen.data.sources.vtab import check_root, default_root, fetch_task, vtab_task, vtab_tasks
@@ -247,11 +247,4 @@ def _stored_results(study: str, home: Path | None) -> list[Result]:
 
 
 def _cards_of(results: Sequence[Result], home: Path | None) -> dict[str, ModelCard]:
-    """Return the measured cards of the models that still load."""
-    bench, cards = Workbench(home_folder(home)), {}
-    for model in dict.fromkeys(result.cell.model for result in results):
-        try:
-            cards[model] = bench.card(model)
-        except UnseenError:  # its numbers are shown without the card
-            continue
-    return cards
+    return Workbench(home_folder(home)).cards(result.cell.model for result in results)

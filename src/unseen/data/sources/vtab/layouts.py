@@ -89,12 +89,17 @@ def _compare(folder: Path, together: list[int], apart: list[int]) -> None:
     )
 
 
+_MOST_DIGITS = 9
+
+
 def _read_list(path: Path) -> Listed:
     names, labels = [], []
     for number, line in read_lines(path):
         name, _, label = line.rpartition(" ")
-        if not name or not label.isdecimal():
-            raise DataError(f"{path}, line {number}: {line!r} is not an image and a class number with a space between.")
+        if not name or not label.isdecimal() or len(label) > _MOST_DIGITS:
+            raise DataError(
+                f"{path}, line {number}: {line[:80]!r} is not an image and a class number with a space between."
+            )
         if name.startswith("/") or ".." in name.split("/"):
             raise DataError(f"{path}, line {number}: {name!r} leads out of the folder; paths are relative to it.")
         names.append(name.strip())
