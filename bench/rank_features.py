@@ -1,7 +1,7 @@
 """Features of real images behind the tables of docs/evidence/rank.md, extracted once and stored as .npz files.
 
     python bench/rank_features.py --folder FOLDER            all tasks with EfficientNet-Lite0: two minutes of one core
-    python bench/rank_features.py --folder FOLDER --models   the candidates of bench/rank_regret.py: ten minutes more
+    python bench/rank_features.py --folder FOLDER --models   further checkpoints and input sizes: ten minutes more
 
 Tasks: photographs (Caltech-101, of UNSEEN_GOLDEN_DATA), emoji, groceries with fine and coarse classes, sprites and
 shapes. Frames are five views of every photograph, crops with a shifted brightness, as neighbouring frames of a video
@@ -127,7 +127,7 @@ def extract(folder: Path, models: tuple[str, ...], *, views: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--models", action="store_true", help="the candidates of bench/rank_regret.py as well")
+    parser.add_argument("--models", action="store_true", help="further checkpoints and input sizes")
     options = parser.parse_args()
     extract(options.folder, (LITE,), views=True)
     if options.models:

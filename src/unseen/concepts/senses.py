@@ -8,9 +8,8 @@ Implements: a conditional logit. P(candidate | class) is proportional to exp(w .
             `matching.json`; no rule names a class
             Sure: classes in the order of their probability, as long as their mean probability of being wrong is at most
             `WRONG_AMONG_SURE` (Newton et al., "Detecting differential gene expression with a semiparametric
-            hierarchical mixture method", Biostatistics 2004, section 4.1), and none is below `LEAST_SURE`. In
-            cross-validation 99 % of the sure classes are right. A class that is known by a part of its name only is
-            never sure
+            hierarchical mixture method", Biostatistics 2004, section 4.1), and none is below `LEAST_SURE`. A class
+            that is known by a part of its name only is never sure
 Expected:   docs/evidence/concepts.md
 """
 
@@ -32,8 +31,8 @@ from unseen.core.class_table import NOT_IN_WORDNET
 from unseen.core.errors import DataError
 from unseen.core.names import is_wnid
 
-#: Largest mean probability of being wrong among the classes that are sure, and the least probability of each: chosen by
-#: cross-validation over lists (bench/matching.py --validate), so that at least 99 % of the sure classes are right.
+#: Largest mean probability of being wrong among the classes that are sure, and the least probability of each: chosen on
+#: the lists of docs/evidence/concepts.md, on which the weights were fitted, so that about 99 % of sure classes are right.
 WRONG_AMONG_SURE = 0.0125
 LEAST_SURE = 0.85
 #: Share of ids in class lists that the model treats as noise: a person may choose another synset than the name has.
