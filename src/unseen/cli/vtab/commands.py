@@ -111,7 +111,8 @@ def fetch(
                 say(f"{task.name}: {path}, {path.stat().st_size:,} bytes")
         except DataError as error:
             failed.append(str(error))
-    say(f"Next: unseen vtab check {folder}")
+    if len(failed) < len(seen):
+        say(f"Next: unseen vtab check {folder}")
     if failed:
         raise DataError(" ".join(failed))
 
