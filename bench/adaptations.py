@@ -99,21 +99,19 @@ def adapt(home: Path) -> None:
 def table() -> None:
     """Print the stored rows: medians over seeds with the range, and the trained parameters."""
     rows = json.loads(ROWS.read_text())
-    columns = [task for task in tasks() if any(row["task"] == task for row in rows)]
+    columns = [task for task in tasks() if {r["adaptation"] for r in rows if r["task"] == task} == {*ADAPTATIONS}]
     width = load_backbone(f"random:{NETWORK}?size={SIZE}").feature_dim
-    shown = Table("", "trained parameters without head", *columns, "mean of 5 tasks")
+    shown = Table("", "trained parameters", *columns, "mean")
+    first = {task: next(row for row in rows if row["task"] == task) for task in columns}
     for adaptation in ADAPTATIONS:
         own = {row["task"]: row for row in rows if row["adaptation"] == adaptation}
-        if set(own) != set(columns):
-            continue
-        heads = {row["trainable"] - row["classes"] * (width + 1) for row in own.values()}
+        trained = {own[task]["trainable"] - own[task]["classes"] * (width + 1) for task in columns}
         medians = [median(own[task]["top1"]) for task in columns]
-        cells = [
-            f"{median(own[t]['top1']):.1f} ({min(own[t]['top1']):.1f} to {max(own[t]['top1']):.1f})" for t in columns
-        ]
-        shown.add(f"`{adaptation}`", f"{max(heads):,}", *cells, f"{np.mean(medians):.1f}")
+        cells = [f"{median(v):.1f} ({min(v):.1f} to {max(v):.1f})" for v in (own[task]["top1"] for task in columns)]
+        shown.add(f"`{adaptation}`", f"{max(trained):,} + head", *cells, f"{np.mean(medians):.1f}")
+    shown.add("chance", "", *(f"{100 / first[task]['classes']:.1f}" for task in columns), "")
     shown.show()
-    print(f"{sum(row['seconds'] for row in rows) / 60:.0f} CPU minutes")
+    print(f"{sum(row['seconds'] for row in rows) / 60:.0f} CPU minutes without pre-training")
 
 
 def main() -> int:

@@ -68,7 +68,10 @@ def fill(path: Path, count: int) -> None:
             share = float(correct.mean())
             metrics = {"top1": share, "top5": 0.9, "mean_per_class": share}
             metrics |= {"top1_low": share - 0.01, "top1_high": share + 0.01}
+            shares = correct.reshape(100, 120).mean(1).tolist()
             details = {"concepts": _CONCEPTS, "correct": pack_correct(correct), "classes": 100, "chance": 1e-2}
+            details |= {"train_per_class": [shots] * 100, "test_per_class": [120] * 100}
+            details["per_class"] = {str(i): share for i, share in enumerate(shares)}
             sweep = tuple({"c": 10.0**power, "value": number / 1e6} for power in range(30))
             environment = {"python": "3.11", "cpu": "x" * 300}
             result = Result(cell, metrics, seconds=1.0, sweep=sweep, details=details, environment=environment)

@@ -1,7 +1,7 @@
 """Measure the overhead of distributed work: sharded extraction, engines, many cells, many results.
 
     python bench/scale.py                      everything: some minutes
-    python bench/scale.py extraction cells     some of: extraction, overhead, dask, cells, results, parts
+    python bench/scale.py extraction cells     some of: extraction, overhead, dask, cells, results, parts, plans
 
 Both clocks are shown: the wall clock, and CPU seconds of all processes, which other work on the machine does not move.
 Limits are those that the project holds itself to; the last column says whether they hold, by the clock that is named.
@@ -40,7 +40,7 @@ from unseen.results import FILE_NAME
 from unseen.study import Study, run_study
 
 SAID = Table("what", "measured", "limit", "")
-PARTS = ("extraction", "parts", "overhead", "dask", "cells", "results")
+PARTS = ("extraction", "parts", "overhead", "dask", "cells", "results", "plans")
 
 
 @dataclass(frozen=True)
@@ -267,12 +267,36 @@ def results(count: int) -> None:
             say(f"{count:,} results: {what}", f"{seconds:.1f} CPU s, {peak:.0f} MB", *limits)
 
 
+def plans(models: int, datasets: int = 10) -> None:
+    """Measure `unseen run STUDY --dry-run` of many models and datasets in a new process."""
+    from results import ask
+
+    with tempfile.TemporaryDirectory() as name:
+        home, study = Path(name), Path(name) / "study.toml"
+        lines = [
+            'name = "plans"',
+            f"models = {[f'random:test_resnet?seed={i}&size=32' for i in range(models)]}",
+            f"datasets = {[f'procedural:shapes-count?test=20&train={24 + i}&val=6' for i in range(datasets)]}",
+            "[benchmarks.probe]\nseeds = [1]",
+        ]
+        study.write_text("\n".join(lines))
+        words = ["run", str(study), "--dry-run", "--home", str(home)]
+        seconds, peak = ask(home, ("from unseen.cli import main", f"main({words!r})"))
+    say(
+        f"--dry-run of {models:,} models x {datasets} datasets",
+        f"{seconds:.1f} CPU s, {peak:.0f} MB",
+        "30 s",
+        seconds < 30,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}")
     parser.add_argument("--images", type=int, default=512)
     parser.add_argument("--cells", type=int, default=10_000)
     parser.add_argument("--results", type=int, default=100_000)
+    parser.add_argument("--models", type=int, default=1000)
     given = parser.parse_args()
     asked = given.what or PARTS
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
@@ -289,6 +313,8 @@ def main() -> None:
         cells(given.cells)
     if "results" in asked:
         results(given.results)
+    if "plans" in asked:
+        plans(given.models)
     SAID.show()
 
 

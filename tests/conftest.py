@@ -14,9 +14,14 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from unseen.engines import Engine, make_engine
+
+# A busy machine is no reason to fail.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 #: Seconds of each file that takes more than a few; `pytest --record-seconds` writes it.
 SECONDS = Path(__file__).parent / "seconds.json"

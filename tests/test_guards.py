@@ -18,6 +18,7 @@ from unseen.core.registry import Registry
 from unseen.data import dataset_cards
 from unseen.data.load import SOURCES
 from unseen.engines import ENGINES
+from unseen.finetuning import ADAPTATIONS, adaptation_cards
 from unseen.ranking.cards import REGISTRY as SCORES
 from unseen.ranking.cards import score_cards
 from unseen.zeroshot.catalogue import METHODS, method_cards
@@ -118,21 +119,25 @@ def test_import_unseen_does_not_even_load_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("registry", [BACKBONES, BENCHMARKS, ENGINES, METHODS, SCORES, SOURCES], ids=lambda r: r.kind)
+@pytest.mark.parametrize(
+    "registry", [ADAPTATIONS, BACKBONES, BENCHMARKS, ENGINES, METHODS, SCORES, SOURCES], ids=lambda r: r.kind
+)
 def test_every_entry_of_a_registry_loads(registry: Registry[object]) -> None:
     assert len(registry)
     for name, found in registry.entries():
         assert not isinstance(found, Exception), f"{name}: {found}"
 
 
-@pytest.mark.parametrize("registry", [BACKBONES, BENCHMARKS, ENGINES, METHODS, SCORES, SOURCES], ids=lambda r: r.kind)
+@pytest.mark.parametrize(
+    "registry", [ADAPTATIONS, BACKBONES, BENCHMARKS, ENGINES, METHODS, SCORES, SOURCES], ids=lambda r: r.kind
+)
 def test_every_registry_takes_plug_ins_and_lists_broken_ones(
     registry: Registry[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert registry.entry_point_group and registry.entry_point_group.startswith("unseen.")
     monkeypatch.setattr(registry, "_targets", dict(registry._targets))
     registry.add("broken", "no_such_package:thing")
-    for cards in (model_cards, dataset_cards, benchmark_cards, method_cards, score_cards):
+    for cards in (model_cards, dataset_cards, benchmark_cards, method_cards, score_cards, adaptation_cards):
         notes = {card.id: card.notes for card in cards()}
         if "broken" in notes:
             assert "No module named 'no_such_package'" in notes["broken"]

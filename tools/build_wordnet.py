@@ -3,10 +3,14 @@
 Reads `data.noun`, `index.noun` and `noun.exc` of a WordNet 3.0 database folder (Debian's `wordnet-base` puts it into
 /usr/share/wordnet) and writes two files, described in docs/adr/0001-wordnet-table.md:
 
-    wordnet30.npz                  offsets, hypernyms, instance hypernyms, lemmas, sense numbers, irregular plurals
+    wordnet30.npz                  offsets, hypernyms, instance hypernyms, lemmas, sense numbers, irregular plurals,
+                                   lexicographer files, uses of each sense in tagged texts (from `cntlist.rev`)
     wordnet30_definitions.txt.xz   one definition per line, in the order of the offsets
 
-Usage: python tools/build_wordnet.py [WORDNET_FOLDER] [OUTPUT_FOLDER]
+With a file of image counts (`wnid,images` per line), it also writes imagenet21k_counts.npz: the number of images of
+each synset of ImageNet-21K (Fall 2011), in the order of the wnids.
+
+Usage: python tools/build_wordnet.py [WORDNET_FOLDER] [OUTPUT_FOLDER] [COUNTS_FILE]
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ class Synset:
     offset: int
     lemmas: list[str]
     definition: str
+    lexicographer: int
     hypernyms: list[int] = field(default_factory=list)
     instance_hypernyms: list[int] = field(default_factory=list)
 
@@ -41,7 +46,7 @@ def parse_synset(line: str) -> Synset:
     word_count = int(parts[3], 16)
     # A gloss is a definition and then examples, each in quotation marks after a semicolon.
     definition = gloss.strip().split('; "')[0].strip()
-    synset = Synset(int(parts[0]), parts[4 : 4 + 2 * word_count : 2], definition)
+    synset = Synset(int(parts[0]), parts[4 : 4 + 2 * word_count : 2], definition, int(parts[1]))
     pointers = parts[5 + 2 * word_count :]
     for symbol, target in zip(pointers[0::4], pointers[1::4], strict=False):
         if symbol == "@":
@@ -70,6 +75,17 @@ def read_senses(folder: Path) -> dict[str, list[int]]:
     return senses
 
 
+def read_uses(folder: Path) -> dict[tuple[str, int], int]:
+    """(lower-case lemma, sense number) to the number of uses in tagged texts, from `cntlist.rev`."""
+    uses: dict[tuple[str, int], int] = {}
+    with (folder / "cntlist.rev").open(encoding="ascii") as lines:
+        for key, number, count in map(str.split, lines):
+            lemma, _, kind = key.partition("%")
+            if kind.startswith("1"):
+                uses[lemma, int(number)] = int(count)
+    return uses
+
+
 def pack(groups: list[list[int]], position: dict[int, int]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
     """Lists of offsets as (length of each list, positions of all members)."""
     counts = np.array([len(group) for group in groups], dtype=np.uint8)
@@ -89,6 +105,8 @@ def build_arrays(folder: Path) -> tuple[dict[str, npt.NDArray[np.generic]], list
     hypernym_counts, hypernyms = pack([s.hypernyms for s in synsets], position)
     instance_counts, instance_hypernyms = pack([s.instance_hypernyms for s in synsets], position)
     numbers = [senses[lemma.lower()].index(s.offset) + 1 for s in synsets for lemma in s.lemmas]
+    uses = read_uses(folder)
+    words = [lemma.lower() for s in synsets for lemma in s.lemmas]
     irregular = [line.strip() for line in (folder / "noun.exc").read_text("ascii").splitlines()]
     arrays: dict[str, npt.NDArray[np.generic]] = {
         "offset_steps": np.diff([0, *position]).astype(np.int32),
@@ -99,6 +117,8 @@ def build_arrays(folder: Path) -> tuple[dict[str, npt.NDArray[np.generic]], list
         "lemmas": text_array(["\t".join(s.lemmas) for s in synsets]),
         "sense_numbers": np.array(numbers, dtype=np.uint8),
         "irregular_plurals": text_array(irregular),
+        "lexicographer": np.array([s.lexicographer for s in synsets], dtype=np.uint8),
+        "uses": np.array([uses.get(key, 0) for key in zip(words, numbers, strict=True)], dtype=np.uint16),
     }
     return arrays, [s.definition for s in synsets]
 
@@ -111,6 +131,10 @@ def main(arguments: list[str]) -> None:
     np.savez_compressed(output / "wordnet30.npz", **arrays)  # type: ignore[arg-type]
     packed = lzma.compress("\n".join(definitions).encode("ascii"), preset=9 | lzma.PRESET_EXTREME)
     (output / "wordnet30_definitions.txt.xz").write_bytes(packed)
+    if len(arguments) > 2:
+        rows = [line.split(",") for line in Path(arguments[2]).read_text("ascii").splitlines()[1:]]
+        counts = np.array([int(images) for _, images in sorted(rows)], dtype=np.uint16)
+        np.savez_compressed(output / "imagenet21k_counts.npz", images=counts)
     for name in ("wordnet30.npz", "wordnet30_definitions.txt.xz"):
         print(f"{name}: {(output / name).stat().st_size:,} bytes")
 

@@ -2,6 +2,7 @@
 
     python tools/kills.py                 200 times over a small form of the demo
     python tools/kills.py --kills 20 --seed 3 --workers 2
+    python tools/kills.py --together 2    two runs at a time in each home, killed independently
 
 Each attempt is a process that runs the study in a home and is ended by `kill -9` after a random while, in any step of
 the run; the next attempt resumes in the same home. A finished home is compared with that of an undisturbed run: the
@@ -31,11 +32,33 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 STUDY = """
 name = "kills"
 models = ["random:test_resnet?size=32"]
-datasets = ["packaged:grocery?per_class=2", "packaged:emoji?classes=14"]
+datasets = [
+  "packaged:grocery?per_class=2",
+  "packaged:emoji?classes=14",
+  "procedural:shapes-count?test=20&train=24&val=6",
+]
 
 [benchmarks.probe]
+only = ["packaged:grocery?per_class=2", "packaged:emoji?classes=14"]
 seeds = [22, 37]
 solver = "logistic"
+
+[benchmarks.vtab]
+only = ["procedural:shapes-count?test=20&train=24&val=6"]
+steps = [6]
+batch_size = 8
+preprocessing = "own"
+
+[benchmarks.rank]
+only = ["packaged:grocery?per_class=2"]
+scores = ["logme", "knn"]
+resamples = 20
+
+[benchmarks.cog]
+only = ["packaged:emoji?classes=14"]
+levels = 2
+size = 3
+seeds = [22]
 
 [benchmarks.zsl]
 only = ["packaged:emoji?classes=14"]
@@ -78,14 +101,24 @@ def finish(study: Path, home: Path, workers: int) -> int:
 
 
 def ended(pid: int, seconds: float) -> int | None:
-    """The exit code of a process that ends within so many seconds; None of one that does not."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
-            return os.waitstatus_to_exitcode(status)
+    """Return the exit code of a process that ends within so many seconds; None for one that does not."""
+    return all_ended({pid: time.monotonic() + seconds})[pid]
+
+
+def all_ended(deadlines: dict[int, float]) -> dict[int, int | None]:
+    """Wait for processes, each until its own time; return exit codes, None for those that are killed then."""
+    codes: dict[int, int | None] = {}
+    while len(codes) < len(deadlines):
+        for pid in deadlines.keys() - codes.keys():
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                codes[pid] = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > deadlines[pid]:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                codes[pid] = None
         time.sleep(0.002)
-    return None
+    return codes
 
 
 def state(home: Path) -> State:
@@ -140,7 +173,7 @@ def database(home: Path) -> tuple[list[tuple[object, ...]], list[tuple[object, .
 
 
 def run(
-    kills: int, seed: int, workers: int, folder: Path, minutes: float = math.inf
+    kills: int, seed: int, workers: int, folder: Path, minutes: float = math.inf, together: int = 1
 ) -> tuple[int, set[State], int, list[str]]:
     """Kill until it is enough, then finish: how often, the states, finished homes, and what differs."""
     study = folder / "study.toml"
@@ -148,24 +181,22 @@ def run(
     # Here, so that what it loads is there for all attempts; its threads are gone when it is done.
     assert finish(study, folder / "whole", 1) == 0, "the undisturbed run has failed cells"
     began = time.monotonic()
-    code = ended(attempt(study, folder / "measured", workers), 3600)
+    ended(attempt(study, folder / "measured", workers), 3600)
     length = time.monotonic() - began
     expected = store(folder / "whole"), database(folder / "whole")
     rng, states, killed, homes, differences = random.Random(seed), set[State](), 0, 0, list[str]()
     home = folder / "home-0"
     while True:
-        pid = attempt(study, home, workers)
         enough = killed >= kills or time.monotonic() - began > 60 * minutes
-        code = ended(pid, 3600 if enough else rng.uniform(0.0, 0.45 * length))
-        if code is None:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            killed += 1
+        longest = [3600 if enough else rng.uniform(0.0, 0.45 * together * length) for _ in range(together)]
+        codes = all_ended({attempt(study, home, workers): time.monotonic() + seconds for seconds in longest})
+        if cut := sum(code is None for code in codes.values()):
+            killed += cut
             states.add(state(home))
             print(f"\r{killed} kills, {len(states)} states, {homes} homes", end="", file=sys.stderr, flush=True)
             continue
-        if code != 0:
-            differences.append(f"{home.name}: ended with {code}")
+        if any(codes.values()):
+            differences.append(f"{home.name}: ended with {sorted(map(str, codes.values()))}")
         if store(home) != expected[0]:
             differences.append(f"{home.name}: the store differs")
         if database(home) != expected[1]:
@@ -181,11 +212,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--together", type=int, default=1, help="runs at the same time in each home")
     parser.add_argument("--minutes", type=float, default=math.inf, help="kill no more after so long")
     given = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        killed, states, homes, differences = run(given.kills, given.seed, given.workers, Path(folder), given.minutes)
+        killed, states, homes, differences = run(
+            given.kills, given.seed, given.workers, Path(folder), given.minutes, given.together
+        )
     print(f"{killed} kills, {len(states)} distinct states, {homes} homes finished in {time.monotonic() - began:.0f} s")
     for line in differences or ["store identical, database identical but for times"]:
         print(line)

@@ -183,3 +183,11 @@ def test_a_refused_export_is_remembered(tmp_path: Path, monkeypatch: pytest.Monk
     assert (first.name, second.name, len(tries)) == ("torch", "torch", 1)
     assert first.note == second.note
     assert "no such operator" in second.note
+
+
+def test_fp32_is_computed_without_tf32() -> None:
+    import torch
+
+    torch.backends.cudnn.allow_tf32 = True
+    TorchRuntime(load_backbone("random:test_vit?size=64"), ("pooled",), device="cpu")
+    assert not torch.backends.cudnn.allow_tf32 and not torch.backends.cuda.matmul.allow_tf32

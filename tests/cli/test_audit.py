@@ -93,7 +93,7 @@ def test_a_chart_of_many_classes(tmp_path: Path) -> None:
 def test_the_users_seen_set(classes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "seen.txt").write_text("walrus\ngiraffe\n")
     assert main(["audit", "--classes", str(classes), "--seen", str(tmp_path / "seen.txt")]) == 0
-    assert "2 of 9 classes are in seen.txt" in capsys.readouterr().out
+    assert "2 of the 6 matched out of 9 classes are in seen.txt" in capsys.readouterr().out
 
 
 def test_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from unseen.cli import main
 #: Seen and unseen classes whose names say what they are, and two that do not.
 SURE = ("accordion", "okapi", "emu", "pizza", "panda", "crayfish", "flamingo", "platypus", "gerenuk", "lobster",
         "pagoda", "stapler", "saxophone", "trilobite", "joshua_tree", "metronome", "mandolin", "euphonium")  # fmt: skip
-OPEN = ("anchor", "hedgehog_thing")
+OPEN = ("crane", "hedgehog_thing")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_audit_settle_run_edit_run_again(
     assert first["evaluated"] == 3
 
     # Settled: another mapping, so other cells.
-    Path("wnids.tsv").write_text(text.replace("anchor\t?", "anchor\tn02709367"))
+    Path("wnids.tsv").write_text(text.replace("crane\t?", "crane\tn03126707"))
     second, _ = run(data="../data/photos?wnids=wnids.tsv")
     assert second["evaluated"] == 3
     assert not {cell["id"] for cell in first["results"]} & {cell["id"] for cell in second["results"]}
@@ -65,7 +65,7 @@ def test_audit_settle_run_edit_run_again(
     assert again["evaluated"] == 0
 
     # Edited once more, and put back: computed anew, and then there already.
-    Path("wnids.tsv").write_text(text.replace("anchor\t?", "anchor\t-").replace("okapi\tn02439398", "okapi\t-"))
+    Path("wnids.tsv").write_text(text.replace("crane\t?", "crane\t-").replace("okapi\tn02439398", "okapi\t-"))
     third, _ = run(data="../data/photos?wnids=wnids.tsv")
     assert third["evaluated"] == 3
     Path("wnids.tsv").write_text(text)
@@ -81,23 +81,23 @@ def test_names_alone(photos: Path, run: Callable[..., tuple[Any, str]]) -> None:
     text = file.read_text()
     assert all(f"\n{name}\t" in text for name in (*SURE, *OPEN)), "all classes have a line"
     assert "photos-wnids.tsv has them all" in printed
-    for words in ("anchor", "n02709367 anchor", "hedgehog_thing"):
+    for words in ("crane", "n03126707 crane", "hedgehog_thing"):
         assert words in printed
     # A second run takes the file, which is the user's now; an edit makes other cells.
     assert run()[0]["evaluated"] == 0
     assert file.read_text() == text
-    settled = text.replace("anchor\t?", "anchor\tn02709367")
+    settled = text.replace("crane\t?", "crane\tn03126707")
     file.write_text(settled)
     edited, printed = run()
     assert edited["evaluated"] == 3
-    assert "n02709367 anchor" not in printed, "it is settled"
+    assert "n03126707 crane" not in printed, "it is settled"
     # A class that is new in the folder is added; what stands in the file stays.
-    (photos / "kangaroo").mkdir()
+    (photos / "koala").mkdir()
     for i in range(4):
-        Image.new("RGB", (32, 32), (40 * i, 9, 9)).save(photos / "kangaroo" / f"{i}.png")
+        Image.new("RGB", (32, 32), (40 * i, 9, 9)).save(photos / "koala" / f"{i}.png")
     run()
     longer = file.read_text()
-    assert longer.startswith(settled) and "\nkangaroo\tn01877134" in longer.removeprefix(settled.rstrip("\n"))
+    assert longer.startswith(settled) and "\nkoala\tn01882714" in longer.removeprefix(settled.rstrip("\n"))
 
 
 def test_a_file_of_other_classes_is_not_taken(

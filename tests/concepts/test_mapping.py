@@ -17,33 +17,34 @@ def test_sure_and_doubtful() -> None:
     mapping = map_classes(NAMES, mapping={"jetski": "-"})
     assert mapping.sure == {
         "accordion": "n02672831",
-        "crocodile": "n01697178",
         "okapi": "n02439398",
         "emu": "n01519873",
     }
-    assert {row.match.name for row in mapping.doubtful} == {"mole", "crocodile_head", "xyzzy", "Caspian_Tern"}
+    doubtful = {row.match.name for row in mapping.doubtful}
+    assert doubtful == {"mole", "crocodile", "crocodile_head", "xyzzy", "Caspian_Tern"}
     assert mapping.absent == ("jetski",)
     assert mapping.wnids == tuple(mapping.sure.get(name) for name in NAMES) and mapping.names == tuple(NAMES)
     mole = next(row for row in mapping.doubtful if row.match.name == "mole")
     assert mole.senses[0].wnid == "n01889520" and mole.senses[0].definition
     assert "n02894605" in [sense.wnid for sense in mole.senses], "the breakwater, which is seen"
-    assert mapping.summary == "4 of 9 classes were matched to WordNet, 4 are open, 1 has no synset."
+    assert mapping.summary == "3 of 9 classes were matched to WordNet, 5 are open, 1 has no synset."
 
 
 def test_a_synset_goes_to_one_class() -> None:
     """The one that is written so, wherever it stands; but what a person or the dataset says stays."""
     mapping = map_classes(["cougar_face", "cougar_body", "cougar"])
     assert mapping.sure == {"cougar": "n02125311"}
-    assert mapping.repeated == {"cougar_face": "cougar", "cougar_body": "cougar"}
+    assert {row.match.name for row in mapping.doubtful} == {"cougar_face", "cougar_body"}
     given = map_classes(["cougar_face", "cougar_body"], wnids=["n02125311", "n02125311"])
     assert list(given.sure) == ["cougar_face", "cougar_body"]
 
 
 def test_seen_concepts_are_a_choice() -> None:
-    """A mole is open only where breakwaters were trained on."""
+    """A mole may be a seen concept only if models were trained on breakwaters."""
     mammals = ["walrus", "giraffe", "bobcat", "blue+whale", "raccoon", "mole"]
-    assert "mole" in map_classes(mammals, seen=["n02123045"]).sure
-    assert "mole" not in map_classes(mammals, seen=imagenet_1k()).sure
+    without, with_them = map_classes(mammals, seen=["n02123045"]), map_classes(mammals, seen=imagenet_1k())
+    assert without.rows[-1].match.seen == () and "n02894605" in with_them.rows[-1].match.seen
+    assert without.rows[-1].match.wnid == with_them.rows[-1].match.wnid == "n01889520"
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "txt"])
@@ -89,5 +90,5 @@ def test_the_photographs(golden_data: Path, tmp_path: Path) -> None:
     mapping.write(tmp_path / "wnids.tsv")
     proposed = read_wnids(tmp_path / "wnids.tsv", names)
     wrong = [n for n, a, b in zip(names, proposed, settled, strict=True) if a and b and a != b]
-    assert not wrong and sum(wnid is not None for wnid in proposed) >= 60
+    assert not wrong and sum(wnid is not None for wnid in proposed) >= 55
     assert len(mapping.sure) + len(mapping.doubtful) == len(names) == 95

@@ -66,8 +66,8 @@ def test_seen_sets(wordnet: WordNet, tmp_path: Path) -> None:
     assert read_seen("ImageNet-21K", wordnet) == ("ImageNet-21K", list(imagenet_21k()))
     (tmp_path / "mine.txt").write_text("n02123045\nn02123159\n")
     assert read_seen(str(tmp_path / "mine.txt"), wordnet) == ("mine.txt", ["n02123045", "n02123159"])
-    (tmp_path / "names.txt").write_text("tabby\nwalrus\n")
-    assert read_seen(str(tmp_path / "names.txt"), wordnet)[1] == ["n02123045", "n02081571"]
+    (tmp_path / "names.txt").write_text("Persian cat\nwalrus\n")
+    assert read_seen(str(tmp_path / "names.txt"), wordnet)[1] == ["n02123394", "n02081571"]
     (tmp_path / "odd.txt").write_text("tabby\nCaspian_Tern\n")
     with pytest.raises(DataError, match="1 of 2 seen classes have no synset of their own, such as 'Caspian_Tern'"):
         read_seen(str(tmp_path / "odd.txt"), wordnet)

@@ -566,6 +566,8 @@ _UNSEEN = json.dumps({"l1": [_WNIDS["fox"], _WNIDS["owl"]]}).encode()
 _VECTORS = "\n".join(f"{name} {i} 1 0.5" for i, name in enumerate(_WNIDS)).encode()
 _EDGES = "\n".join(["child,parent", *(f"{name},root" for name in (*_WNIDS, "car", "ship"))]).encode()
 _SEEN = b"n02121620\nn02084071\n"
+_CLASS_TEXTS = "\n".join(f"{name},a {name}" for name in _WNIDS).encode()
+_DESCRIPTIONS = json.dumps({name: [f"an animal, {name}"] for name in _WNIDS}).encode()
 _TWO: dict[str, Any] = {"levels": 1, "size": 2}
 
 #: A valid file of each option, other options that it needs, and how it is damaged.
@@ -574,6 +576,10 @@ _OPTION_FILES: dict[str, tuple[str, bytes, dict[str, Any], Damage]] = {
     "zsl.templates": ("t.txt", b"a photo of a {}\na {}.\n", {"embedding": "prompts"}, text),
     "zsl.split": ("s.txt", b"dog\nfox\n", {"embedding": "wordnet"}, text),
     "zsl.embedding": ("e.csv", "\n".join(f"{n},{i},1" for i, n in enumerate(_WNIDS)).encode(), {}, text),
+    "clip.class_names": ("n.csv", _CLASS_TEXTS, {}, text),
+    "clip.descriptions": ("d.json", _DESCRIPTIONS, {}, tree),
+    "zsl.class_names": ("n.csv", _CLASS_TEXTS, {"embedding": "prompts"}, text),
+    "zsl.descriptions": ("d.json", _DESCRIPTIONS, {"embedding": "prompts"}, tree),
     "cog.seen": ("c.txt", _SEEN, _TWO, text),
     "cog.levels": ("l.json", _UNSEEN, {"seen": "seen.txt"}, tree),
     "cog.vectors": ("v.txt", _VECTORS, {"measure": "text", "seen": "seen.txt", **_TWO}, text),

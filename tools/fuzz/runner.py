@@ -25,7 +25,7 @@ from tools.fuzz.mutations import Damage
 SLOWEST, MEMORY = 20.0, 1 << 30
 #: Peak memory of an input above which it counts as a violation, in kB.
 BUDGET = 700_000
-_BATCH = 250
+BATCH = 50
 _STATE = struct.Struct("<qddqqq")  # input in hand, CPU and clock when it began, read, refused, peak memory in kB
 _FOREVER = 60.0
 
@@ -84,20 +84,23 @@ def make_input(reader: Reader, number: int) -> tuple[str, bytes]:
     return name, damages[name](reader.files[name], rng)
 
 
+def read_state(state: Path) -> dict[tuple[str, int, int], Count]:
+    """Return the finished batches in a file, by reader, first input and end."""
+    batches = [json.loads(line) for line in state.read_text().splitlines()]
+    return {(name, begin, end): Count(**fields) for name, begin, end, fields in batches}
+
+
 def fuzz(readers: Iterable[Reader], inputs: int, first: int = 0, state: Path | None = None) -> Iterator[Count]:
     """Yield counts by reader, each with `inputs` inputs from number `first` on.
 
     Args:
         state: file with a line per finished batch; those that it lists are not run again.
     """
-    known: dict[tuple[str, int, int], Count] = {}
-    for line in state.read_text().splitlines() if state is not None and state.is_file() else ():
-        reader_name, begin, end, fields = json.loads(line)
-        known[reader_name, begin, end] = Count(**fields)
+    known = read_state(state) if state is not None and state.is_file() else {}
     for reader in readers:
         total, checked = Count(reader.name), False
-        for begin in range(first, first + inputs, _BATCH):
-            end = min(begin + _BATCH, first + inputs)
+        for begin in range(first, first + inputs, BATCH):
+            end = min(begin + BATCH, first + inputs)
             count = known.get((reader.name, begin, end))
             if count is None:
                 if not checked:

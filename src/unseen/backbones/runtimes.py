@@ -119,7 +119,10 @@ class Taps(nn.Module):
 
 
 class TorchRuntime:
-    """Eager torch. On an accelerator: channels-last, autocast to half precision, pinned copies that do not wait."""
+    """Eager torch. On an accelerator: channels-last, autocast to half precision, pinned copies that do not wait.
+
+    fp32 is computed without TF32, which torch allows in convolutions by default: features of devices agree.
+    """
 
     name = "torch"
 
@@ -128,6 +131,7 @@ class TorchRuntime:
     ) -> None:
         self.device = torch.device(visible_device(device))
         self.precision = precision
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         self.note = note
         self._taps = Taps(backbone, layers).eval().to(self.device)
         self._taps.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,10 +1,9 @@
 """Concepts: ontologies, similarities, generalization levels, zero-shot splits, leak audit."""
 
-from unseen.concepts.audit import Audit, AuditRow, audit_classes
+from unseen.concepts.audit import Audit, AuditRow, Kinship, Relation, audit_classes
 from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, filters_for, run_funnel
 from unseen.concepts.imagenet import imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.information import InformationContent, corpus_information, information_content
-from unseen.concepts.kinship import Kinship, Relation
 from unseen.concepts.levels import (
     ConceptImages,
     Level,

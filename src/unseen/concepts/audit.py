@@ -13,13 +13,55 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
-from unseen.concepts.kinship import Kinship, Relation
-from unseen.concepts.senses import ClassMatch, match_classes
+from unseen.concepts.senses import UNSEEN_FROM, ClassMatch, match_classes
 from unseen.concepts.similarity import nearest_seen
+from unseen.concepts.taxonomy import Taxonomy
 from unseen.concepts.wordnet import WordNet, load_wordnet
 from unseen.core.errors import DataError
+
+#: Share of the classes that must be matched for a statement about the list.
+LEAST_MATCHED = 0.5
+
+
+class Relation(StrEnum):
+    """Relation of a class to the seen concepts; the strongest that holds."""
+
+    SEEN = "seen"
+    DESCENDANT = "descendant of seen"
+    ANCESTOR = "ancestor of seen"
+    UNSEEN = "unseen"
+    UNKNOWN = "not matched"
+
+
+class Kinship:
+    """Relations of concepts to the seen ones."""
+
+    def __init__(self, taxonomy: Taxonomy, seen: Sequence[str]) -> None:
+        self.seen = frozenset(seen)
+        self._taxonomy = taxonomy
+        self._above_seen = taxonomy.ancestors(seen)
+
+    def of(self, concept: str, *, narrower: bool = False) -> tuple[Relation, tuple[str, ...]]:
+        """Return the relation of a concept, and the seen concepts that it refers to.
+
+        Args:
+            narrower: whether the class is a kind of the concept, not the concept itself: it can be below a seen one,
+                and a seen one below the concept implies nothing.
+        """
+        above = self.seen.intersection(self._taxonomy.ancestors(concept))
+        if narrower:
+            above |= self.seen.intersection({concept})
+            return (Relation.DESCENDANT, tuple(sorted(above))) if above else (Relation.UNSEEN, ())
+        if concept in self.seen:
+            return Relation.SEEN, (concept,)
+        if above:
+            return Relation.DESCENDANT, tuple(sorted(above))
+        if concept in self._above_seen:
+            return Relation.ANCESTOR, tuple(sorted(self.seen.intersection(self._taxonomy.descendants(concept))))
+        return Relation.UNSEEN, ()
 
 
 @dataclass(frozen=True)
@@ -38,7 +80,8 @@ class AuditRow:
 
     Attributes:
         match: the synset, how it was found and why.
-        relation: relation of the class to the seen concepts.
+        relation: relation of the class to the seen concepts; of an open class "unseen" only if that has a probability
+            of 95 %.
         kin: wnids of the seen concepts that the relation refers to; of a seen class itself.
         nearest, similarity: the seen concept that is most similar to the synset; None without a synset.
         senses: every synset that the name may mean, the chosen one first.
@@ -53,10 +96,10 @@ class AuditRow:
 
     @property
     def other_sense_seen(self) -> Sense | None:
-        """Another sense of the name that is a seen concept, if the class itself is not."""
+        """A seen concept that the class may be, if its synset is not one."""
         if self.relation is Relation.SEEN:
             return None
-        return next((s for s in self.senses[1:] if s.relation is Relation.SEEN), None)
+        return next((s for s in self.senses if s.wnid in self.match.seen), None)
 
     @property
     def verdict_in_doubt(self) -> bool:
@@ -104,8 +147,15 @@ class Audit:
     def summary(self) -> str:
         """The counts in words, and how reliable they are."""
         count = self.counts
-        seen = count[Relation.SEEN]
-        parts = [f"{seen} of {len(self.rows)} {self.noun} {'is' if seen == 1 else 'are'} in {self.seen_name}"]
+        seen, total = count[Relation.SEEN], len(self.rows)
+        matched = total - count[Relation.UNKNOWN]
+        if matched < LEAST_MATCHED * total:
+            return (
+                f"No statement about {self.seen_name}: {matched} of {total} {self.noun} were matched to WordNet "
+                f"({100 * matched / total:.0f} %; a statement needs {100 * LEAST_MATCHED:.0f} %)."
+            )
+        base = f"{total} {self.noun}" if matched == total else f"the {matched} matched out of {total} {self.noun}"
+        parts = [f"{seen} of {base} {'is' if seen == 1 else 'are'} in {self.seen_name}"]
         kin = [
             f"{count[relation]} {'is' if count[relation] == 1 else 'are'} {side} one of its classes"
             for relation, side in ((Relation.ANCESTOR, "above"), (Relation.DESCENDANT, "below"))
@@ -120,8 +170,6 @@ class Audit:
         doubts = sum(row.verdict_in_doubt for row in self.rows)
         if doubts:
             sentence += f" {doubts} {'verdict rests' if doubts == 1 else 'verdicts rest'} on an ambiguous name."
-        if count[Relation.UNKNOWN]:
-            sentence += f" {count[Relation.UNKNOWN]} could not be matched to WordNet."
         return sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,6 +185,7 @@ class Audit:
                     "wnid": row.match.wnid,
                     "how": row.match.how,
                     "reason": row.match.reason,
+                    "probability": row.match.probability,
                     "ambiguous": row.match.ambiguous,
                     "relation": row.relation.value,
                     "flagged": row.flagged,
@@ -189,6 +238,10 @@ def audit_classes(
         )
         if match.wnid is None:
             rows.append(AuditRow(match, Relation.UNKNOWN, (), None, None, senses))
-        else:
-            rows.append(AuditRow(match, *kin[match.wnid], *nearest[match.wnid], senses))
+            continue
+        relation, kindred = kin[match.wnid]
+        unsupported = match.how == "head" or (match.ambiguous and match.unseen < UNSEEN_FROM and not match.seen)
+        if relation is Relation.UNSEEN and unsupported:
+            relation = Relation.UNKNOWN  # "unseen" is a claim, which an open name does not support
+        rows.append(AuditRow(match, relation, kindred, *nearest[match.wnid], senses))
     return Audit(tuple(rows), seen_name, len(set(seen)), noun)

@@ -2,7 +2,7 @@
 
 Source:     the synset lists are data files of the `timm` wheel, read as text: timm itself is not imported
 Expected:   1,000 and 21,841 synsets (ILSVRC-2012, and the Fall 2011 release); 999 are in both, because n04399382
-            (teddy) is in ImageNet-1K alone
+            (teddy) is in ImageNet-1K alone. The numbers of images are in the package
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Container, Mapping
 from functools import cache
+from importlib.resources import files
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
+
+import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded, reader
@@ -38,6 +41,13 @@ def imagenet_1k() -> tuple[str, ...]:
 def imagenet_21k() -> tuple[str, ...]:
     """Return the 21,841 synsets of the Fall 2011 release, in the order of the wnids."""
     return _synset_list("imagenet-21k")
+
+
+@cache
+def image_counts() -> dict[str, int]:
+    """Return the number of images of each synset of ImageNet-21K (Fall 2011)."""
+    with (files("unseen.concepts") / "imagenet21k_counts.npz").open("rb") as stream, np.load(stream) as table:
+        return dict(zip(imagenet_21k(), table["images"].tolist(), strict=True))
 
 
 @reader("image counts")

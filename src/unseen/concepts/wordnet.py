@@ -45,6 +45,9 @@ class WordNet(Taxonomy):
         self._instance_counts = counts[1]
         self._lemma_bytes = table["lemmas"].tobytes()
         self._sense_numbers = table["sense_numbers"].astype(np.int64)
+        #: Lexicographer file of each synset, such as 5 for animals and 13 for food (lexnames(5WN)).
+        self.lexicographer = table["lexicographer"]
+        self._uses = table["uses"]
         self._irregular_bytes = table["irregular_plurals"].tobytes()
         start = np.concatenate([np.zeros(1, np.int64), np.cumsum(sum(counts))])
         # Both kinds in one row per synset, hypernyms first.
@@ -82,6 +85,12 @@ class WordNet(Taxonomy):
         found = self._sense_index.get("_".join(word.lower().split()), ())
         # A synset may have one lemma in two spellings (sun, Sun).
         return [self.ids[i] for _, i in sorted(set(found))]
+
+    def lemma_senses(self, lemma: str) -> list[tuple[str, int]]:
+        """Return the synsets of a key of `lemma_index` in order, and how often each was tagged in texts."""
+        uses = {(number, i): count for number, i, count in self._use_index.get(lemma, ())}
+        pairs = sorted(set(self._sense_index.get(lemma, ())))
+        return [(self.ids[i], uses.get((number, i), 0)) for number, i in pairs]
 
     def base_forms(self, word: str) -> list[str]:
         """Return the lemmas of WordNet that `word` may be the plural of, without `word` itself."""
@@ -148,6 +157,16 @@ class WordNet(Taxonomy):
         for i, row in enumerate(self._lemma_rows):
             for lemma in row.lower().split("\t"):
                 index.setdefault(lemma, []).append((next(numbers), i))
+        return index
+
+    @cached_property
+    def _use_index(self) -> dict[str, list[tuple[int, int, int]]]:
+        """Lower-case lemma to (sense number, synset index, uses), where there are uses."""
+        index: dict[str, list[tuple[int, int, int]]] = {}
+        words = ((i, lemma) for i, row in enumerate(self._lemma_rows) for lemma in row.lower().split("\t"))
+        for (i, lemma), number, uses in zip(words, self._sense_numbers.tolist(), self._uses.tolist(), strict=True):
+            if uses:
+                index.setdefault(lemma, []).append((number, i, uses))
         return index
 
     @cached_property

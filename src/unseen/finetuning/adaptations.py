@@ -83,7 +83,8 @@ def count_trainable(backbone: Backbone, module: nn.Module, head: nn.Module) -> i
     chosen = [p for p in module.parameters() if p.requires_grad]
     device, mode = next(module.parameters()).device, module.training
     features, _ = backbone.forward(module.eval(), backbone.blank_input().to(device))
-    used = torch.autograd.grad(features.sum(), chosen, allow_unused=True) if chosen else ()
+    depends = features.requires_grad
+    used = torch.autograd.grad(features.sum(), chosen, allow_unused=True) if depends else [None] * len(chosen)
     module.train(mode)
     own = sum(p.numel() for p, gradient in zip(chosen, used, strict=True) if gradient is not None)
     return own + sum(p.numel() for p in head.parameters())

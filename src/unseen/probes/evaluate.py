@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,13 @@ from unseen.probes.sampling import Draw, Shots, draw_rows
 from unseen.probes.solvers import SEEDS, Settings, SolverName, solve, solver_name, solver_version
 from unseen.probes.workers import Workers
 
+Found = TypeVar("Found")
 Precision = Literal["float32", "float16", "bfloat16"]
 
 _PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _TOP = 5
 _BINS = 15
+_SMALLEST_LIMIT = 1 << 28  # bytes; below it, features are streamed
 _LEAST = 1e-7  # probability that a log loss is taken of
 
 
@@ -71,50 +73,77 @@ def evaluate_probe(
         device: where to compute, such as "cuda".
         precision: of the working copies of features; sums are in float32.
         memory_limit: bytes that working copies may take before features are streamed; by default a quarter of the
-            machine's memory.
+            machine's memory, or 80 % of the free memory of a GPU. If a device runs out of memory, the probe is
+            evaluated again with a quarter of the limit, at last with streamed features.
         settings: other hyper-parameters of the solver.
 
     Returns:
         One record per (shots, seed), in that order.
     """
-    chosen = settings or Settings()
+    chosen, where = settings or Settings(), torch.device(device)
     if memory_limit is not None:
         chosen = replace(chosen, memory_limit=memory_limit)
+    elif where.type == "cuda":
+        chosen = replace(chosen, memory_limit=device_memory(where))
     name, counts, numbers = solver_name(solver), _several_shots(shots), _several_seeds(seeds)
     if precision not in _PRECISIONS:
         raise UnknownNameError("precision of a probe", precision, _PRECISIONS)
-    prepare = partial(
-        FeatureSet,
-        normalize=normalize,
-        square_root=square_root,
-        memory_limit=chosen.memory_limit,
-        precision=_PRECISIONS[precision],
-    )
-    train = partial(prepare, device=torch.device(device))
-    data, classes, start = _training_data(train, train_features, train_labels, validation_features, validation_labels)
-    draws = [
-        draw
-        for seed in numbers
-        for draw in draw_rows(
-            data.labels.cpu().numpy(),
-            seed=seed,
-            shots=counts,
-            validation_fraction=validation_fraction,
-            validation_start=start,
-            refit=refit,
+
+    def evaluate(limit: int) -> list[ProbeResult]:
+        prepare = partial(
+            FeatureSet,
+            normalize=normalize,
+            square_root=square_root,
+            memory_limit=limit,
+            precision=_PRECISIONS[precision],
         )
-    ]
-    draws.sort(key=lambda draw: counts.index(draw.shots))
-    test = prepare(test_features, "test features")
-    test_set = _TestSet(test, _labels(test_features, test_labels, test.count, "test"), classes)
-    if test.dimension != data.features.dimension:
-        raise DataError(
-            f"training features have {data.features.dimension} columns and test features {test.dimension}. "
-            "Extract both with the same model."
+        train = partial(prepare, device=where)
+        data, classes, start = _training_data(
+            train, train_features, train_labels, validation_features, validation_labels
         )
-    with Workers() as workers:
-        fits = solve(name, data, draws, workers, chosen)
-        return [test_set.evaluate(name, draw, fit, workers) for draw, fit in zip(draws, fits, strict=True)]
+        draws = [
+            draw
+            for seed in numbers
+            for draw in draw_rows(
+                data.labels.cpu().numpy(),
+                seed=seed,
+                shots=counts,
+                validation_fraction=validation_fraction,
+                validation_start=start,
+                refit=refit,
+            )
+        ]
+        draws.sort(key=lambda draw: counts.index(draw.shots))
+        test = prepare(test_features, "test features")
+        test_set = _TestSet(test, _labels(test_features, test_labels, test.count, "test"), classes)
+        if test.dimension != data.features.dimension:
+            raise DataError(
+                f"training features have {data.features.dimension} columns and test features {test.dimension}. "
+                "Extract both with the same model."
+            )
+        with Workers() as workers:
+            fits = solve(name, data, draws, workers, replace(chosen, memory_limit=limit))
+            return [test_set.evaluate(name, draw, fit, workers) for draw, fit in zip(draws, fits, strict=True)]
+
+    return within_memory(evaluate, chosen.memory_limit)
+
+
+def device_memory(device: torch.device) -> int:
+    """Return the bytes that working copies may take on a GPU: 80 % of what is free."""
+    return int(0.8 * torch.cuda.mem_get_info(device)[0])
+
+
+def within_memory(work: Callable[[int], Found], limit: int) -> Found:
+    """Return `work(limit)`; if the device runs out of memory, with smaller limits, at last 0."""
+    while True:
+        try:
+            return work(limit)
+        except torch.cuda.OutOfMemoryError:
+            if not limit:
+                raise
+        limit = limit // 4 if limit > _SMALLEST_LIMIT else 0
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
 def _several_shots(shots: Shots | Sequence[Shots]) -> list[Shots]:
