@@ -28,12 +28,16 @@ def collect(home: Path) -> dict[str, Any]:
     """Return zero-shot metrics by method with ZSL by fold, and medians over seeds by model and task, in percent."""
     from unseen.benchmarks.vtab.published_tables import task_info
     from unseen.results import FILE_NAME, ResultsDatabase
+    from unseen.zeroshot.catalogue import load_method
 
     with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
         zsl, vtab = ([r for r in database.latest(benchmark=name) if r.ok] for name in ("zsl", "vtab"))
     methods: dict[str, Any] = {}
     for result in sorted(zsl, key=lambda r: str(r.cell.parameters["fold"])):
-        row = methods.setdefault(str(result.cell.parameters["method"]), {"by_fold": []})
+        method = str(result.cell.parameters["method"])
+        if f"{method}.{load_method(method).version}" not in result.cell.version.split():
+            continue
+        row = methods.setdefault(method, {"by_fold": []})
         if result.cell.parameters["fold"] == "all":
             row |= {metric: round(100 * result.metrics[metric], 3) for metric in METRICS}
         else:

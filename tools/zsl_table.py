@@ -3,11 +3,12 @@
     UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --robustness
     UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --split SS
     python tools/zsl_table.py HOME ...
-    UNSEEN_XLSA17=GBU python tools/zsl_table.py --intervals
+    UNSEEN_XLSA17=GBU python tools/zsl_table.py --refit [METHOD ...]
 
-Both runs take up where they were stopped, method by method. `--intervals` fits what has an AUSUC without an interval,
-as results of earlier versions have, once more with the parameters that were chosen. Without HOME the table is made from
-the file again; `tests/zeroshot/test_docs_table.py` holds the page to the file, and some rows of the file to the data.
+Both runs resume method by method; rows of methods without results in HOME are kept. `--refit` fits all or some methods
+again with the stored hyper-parameters, which gives the intervals of this version without a search. Without arguments
+the table is made from the file again; `tests/zeroshot/test_docs_table.py` compares the page with the file, and some
+rows of the file with the data.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ COLUMNS = {"PS": ("zsl", "ts", "tr", "H", "AUSUC"), "SS": ("zsl",)}
 def collect(homes: Sequence[Path]) -> dict[str, Any]:
     """By split and method: the metrics of the table with their intervals, what was chosen, and ZSL by fold."""
     from unseen.results import FILE_NAME, ResultsDatabase
+    from unseen.results.grid import summary_of
+    from unseen.stats import class_interval
     from unseen.zeroshot.catalogue import BUILT_IN, GROUPS
 
     results = []
@@ -51,46 +54,63 @@ def collect(homes: Sequence[Path]) -> dict[str, Any]:
             found[split][method] = {
                 "best": dict(result.details["best"]),
                 "transductive": method in GROUPS["transductive"],
-                **{m: round(100 * result.metrics[m], 3) for m in metrics if m in result.metrics},
-                **{
-                    f"{m}_half": round(50 * (result.metrics[f"{m}_high"] - result.metrics[f"{m}_low"]), 3)
-                    for m in metrics
-                    if f"{m}_low" in result.metrics
-                },
+                **_numbers(
+                    result.metrics,
+                    {m: summary_of([result], m).interval for m in metrics if m in result.metrics},
+                    class_interval(list(result.details["per_class"].values())),
+                    metrics,
+                ),
                 "by_fold": [round(100 * own[method, f].metrics["zsl"], 3) for f in (1, 2, 3) if (method, f) in own],
             }
     return found
 
 
-def complete(numbers: dict[str, Any]) -> None:
-    """Add intervals of areas without one, if the fit gives the same accuracy as the stored one."""
+def refit(numbers: dict[str, Any], only: Sequence[str] = ()) -> None:
+    """Fit methods again with the stored hyper-parameters: the same values, and intervals of this version."""
     from unseen.benchmarks.workbench import Workbench, given_models
     from unseen.benchmarks.zsl.protocol import ZslBenchmark
+    from unseen.stats import class_interval
     from unseen.zeroshot.protocol import evaluate_method
 
-    lacking = [(name, row) for name, row in numbers["PS"].items() if "AUSUC" in row and "AUSUC_half" not in row]
-    with tempfile.TemporaryDirectory() as home:
-        problem, _ = ZslBenchmark().problem(Workbench(Path(home)), given_models(DATA)[0], DATA)
-    for name, row in lacking:
-        found = evaluate_method(name, problem, grid=[row["best"]])
-        area = found.intervals["AUSUC"]
-        same = all(abs(100 * found.metrics[metric] - row[metric]) < 0.15 for metric in COLUMNS["PS"])
-        print(name, "as kept" if same else f"differs: {found.metrics}", flush=True)
-        row |= {"AUSUC_half": round(50 * (area.high - area.low), 3)} if same else {}
+    for split, metrics in COLUMNS.items():
+        name = DATA if split == "PS" else f"{DATA}&split=SS"
+        with tempfile.TemporaryDirectory() as home:
+            problem, _ = ZslBenchmark(split=split).problem(Workbench(Path(home)), given_models(DATA)[0], name)
+        for method, row in numbers[split].items():
+            if only and method not in only:
+                continue
+            found = evaluate_method(method, problem, grid=[row["best"]])
+            change = max(abs(100 * found.metrics[metric] - row[metric]) for metric in metrics if metric in row)
+            print(split, method, f"largest change {change:.2f}", flush=True)
+            row |= _numbers(found.metrics, found.intervals, class_interval(list(found.per_class.values())), metrics)
+            write(numbers)
+
+
+def _numbers(values: Any, intervals: Any, classes: Any, metrics: Sequence[str]) -> dict[str, float]:
+    """Return the metrics in percent, half of their intervals over images, and the limits of ZSL over classes."""
+    shown = [metric for metric in metrics if metric in values]
+    halves = {f"{m}_half": round(50 * (intervals[m].high - intervals[m].low), 3) for m in shown}
+    over = {"classes_low": round(100 * classes.low, 3), "classes_high": round(100 * classes.high, 3)}
+    return {**{metric: round(100 * values[metric], 3) for metric in shown}, **halves, **over}
 
 
 def render(numbers: dict[str, Any]) -> str:
-    """The table: a row per method, inductive ones first; ± is half of the 95 % interval over test images."""
-    lines = ["| method | ZSL PS | ts | tr | H | AUSUC | ZSL PS by fold | ZSL SS |", "|---" * 8 + "|"]
+    """Return the table: a row per method, inductive ones first; ± is half of the 95 % interval over test images."""
+    heads = "ZSL PS | over classes | ts | tr | H | AUSUC | ZSL PS by fold | ZSL SS | over classes"
+    lines = [f"| method | {heads} |", "|---" * 10 + "|"]
     methods = dict.fromkeys(m for split in COLUMNS for m in numbers[split])
     order = sorted(methods, key=lambda m: any(numbers[s].get(m, {}).get("transductive") for s in COLUMNS))
     for method in order:
         ps, ss = (numbers[split].get(method, {}) for split in COLUMNS)
-        cells = [_cell(ps, metric) for metric in COLUMNS["PS"]]
+        cells = [_cell(ps, "zsl"), _classes(ps), *(_cell(ps, metric) for metric in COLUMNS["PS"][1:])]
         folds = ", ".join(f"{value:.1f}" for value in ps.get("by_fold", ()))
         mark = " (transductive)" if (ps or ss).get("transductive") else ""
-        lines.append("| " + " | ".join([method + mark, *cells, folds or "–", _cell(ss, "zsl")]) + " |")
+        lines.append("| " + " | ".join([method + mark, *cells, folds or "–", _cell(ss, "zsl"), _classes(ss)]) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _classes(row: dict[str, Any]) -> str:
+    return f"[{row['classes_low']:.1f}, {row['classes_high']:.1f}]" if "classes_low" in row else "–"
 
 
 def _cell(row: dict[str, Any], metric: str) -> str:
@@ -106,13 +126,20 @@ def replaced(page: str, table: str) -> str:
     return before + BEGIN + table + END + rest.partition(END)[2]
 
 
-def main() -> int:
-    homes = [Path(home) for home in sys.argv[1:] if home != "--intervals"]
-    numbers = collect(homes) if homes else json.loads(NUMBERS.read_text(encoding="utf-8"))
-    if "--intervals" in sys.argv:
-        complete(numbers)
+def write(numbers: dict[str, Any]) -> None:
+    """Write the file and the page."""
     NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), render(numbers)), encoding="utf-8")
+
+
+def main() -> int:
+    numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
+    if sys.argv[1:2] == ["--refit"]:
+        refit(numbers, sys.argv[2:])
+    elif homes := [Path(home) for home in sys.argv[1:]]:
+        for split, rows in collect(homes).items():
+            numbers[split] |= rows
+    write(numbers)
     return 0
 
 

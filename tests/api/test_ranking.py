@@ -268,7 +268,7 @@ def test_best_is_the_recommended_candidate_in_every_output() -> None:
     found = Ranking(order, {name: "full", f"{name}?size=64": "tiny"})
     assert found.best == "full"
     assert found.headline().startswith("Fine-tune full: expect")
-    assert "full is the cheaper of the two" in found.headline()
+    assert "full is 3.0 times cheaper (300 operations per image) and is expected to lose 1.0 points" in found.headline()
     assert "tiny (89 ± 7 %) is statistically tied with it" in found.headline()
     assert [row["model"] for row in found.rows()] == ["tiny", "full"]
     assert order.to_dict()["choice"]["model"] == name

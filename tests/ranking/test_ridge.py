@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
-from sklearn.metrics import label_ranking_average_precision_score, r2_score
+from sklearn.metrics import label_ranking_average_precision_score
 
 from unseen.core.errors import DataError
-from unseen.ranking.inputs import check_features, split_rows, stratified_folds, stratified_rows
-from unseen.ranking.ridge import FOLDS, PENALTIES, class_hits, label_parts, left_out_predictions, value_parts
+from unseen.ranking.inputs import split_rows, stratified_folds, stratified_rows
+from unseen.ranking.ridge import (
+    FOLDS,
+    PENALTIES,
+    ClassTask,
+    LabelTask,
+    ValueTask,
+    _Fits,
+    check_targets,
+    cross_validate,
+    random_folds,
+)
+
+Judge = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def theirs(rows: np.ndarray, targets: np.ndarray, folds: np.ndarray, penalty: float) -> np.ndarray:
-    """Predictions of the rows left out by scikit-learn, the penalty in units of the mean eigenvalue."""
-    found = np.full(targets.shape, np.nan)
-    for fold in range(FOLDS):
-        train, held = folds != fold, folds == fold
-        centred = rows[train] - rows[train].mean(0)
-        unit = (centred**2).sum() / min(centred.shape)
-        found[held] = Ridge(alpha=penalty * unit).fit(rows[train], targets[train]).predict(rows[held])
-    return found
+def theirs(
+    rows: np.ndarray, targets: np.ndarray, folds: np.ndarray, penalty: float, fitted: Sequence[int]
+) -> np.ndarray:
+    """Predictions of all rows by scikit-learn, fitted on some folds, the penalty in units of the mean eigenvalue."""
+    train = np.isin(folds, list(fitted))
+    centred = rows[train] - rows[train].mean(0)
+    unit = (centred**2).sum() / min(centred.shape)
+    return Ridge(alpha=penalty * unit).fit(rows[train], targets[train]).predict(rows).reshape(targets.shape)
 
 
 def problem(n: int, d: int, t: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -29,42 +42,94 @@ def problem(n: int, d: int, t: int = 2) -> tuple[np.ndarray, np.ndarray]:
     return rows, rows[:, :3] @ rng.normal(size=(3, t)) + rng.normal(size=(n, t)) * [1.0, 3.0][:t] + 5
 
 
+def nested(rows: np.ndarray, targets: np.ndarray, folds: np.ndarray, judge: Judge) -> np.ndarray:
+    """The outcome of every row at the penalty that rows of other folds choose, all fits by scikit-learn."""
+    pairs = [(k, (k + 1) % FOLDS) for k in range(FOLDS)]
+    small = [[theirs(rows, targets, folds, penalty, pair) for penalty in PENALTIES] for pair in pairs]
+    found = np.full(len(rows), np.nan)
+    for fold in range(FOLDS):
+        votes = np.zeros(len(PENALTIES))
+        for pair, each in zip(pairs, small, strict=True):
+            judged = ~np.isin(folds, (*pair, fold))
+            votes += 0 if fold in pair else [judge(scores, judged)[0].sum() for scores in each]
+        held, others = folds == fold, [k for k in range(FOLDS) if k != fold]
+        found[held] = judge(theirs(rows, targets, folds, PENALTIES[int(votes.argmax())], others), held)[1]
+    return found
+
+
 @pytest.mark.parametrize(("n", "d"), [(60, 8), (30, 50)])
-def test_values_are_predicted_like_scikit_learn_at_the_best_penalty(n: int, d: int) -> None:
+def test_values_are_predicted_like_scikit_learn_at_nested_penalties(n: int, d: int) -> None:
     rows, targets = problem(n, d)
-    folds = np.random.default_rng([7, 5]).permutation(n) % FOLDS
-    each = [theirs(rows, targets, folds, penalty) for penalty in PENALTIES]
-    lost = [((found - targets) ** 2 / targets.var(0)).mean() for found in each]
-    found = left_out_predictions(rows, targets, seed=7)
-    np.testing.assert_allclose(found, each[int(np.argmin(lost))], rtol=1e-6, atol=1e-6)
-    assert value_parts(rows, targets, seed=7).mean() == pytest.approx(r2_score(targets, found))
-    assert value_parts(rows, targets[:, 0], seed=7).shape == (n,)
+    folds = random_folds(n, 7)
+
+    def judge(scores: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = (1 - (targets[some] - scores[some]) ** 2 / targets.var(0)).mean(1)
+        return found, found
+
+    found = cross_validate(rows, folds, ValueTask(targets)).outcomes
+    np.testing.assert_allclose(found, nested(rows, targets, folds, judge), rtol=1e-6, atol=1e-6)
 
 
 def test_the_mean_precision_of_several_labels_is_that_of_scikit_learn() -> None:
     rows, targets = problem(50, 6)
     labels = np.column_stack([targets > targets.mean(0), rows[:, :2] > 3]).astype(float)
     labels[:2] = [[0] * 4, [1] * 4]
-    wanted = label_ranking_average_precision_score(labels, left_out_predictions(rows, labels, seed=1))
-    parts = label_parts(rows, labels, seed=1)
-    assert parts.mean() == pytest.approx(wanted)
-    assert parts[0] == parts[1] == 1.0
-    with pytest.raises(DataError, match="columns of 0 and 1"):
-        label_parts(rows, labels * 2)
+    scores = np.random.default_rng(0).normal(size=labels.shape)
+    precision = LabelTask(labels).outcomes(scores, np.arange(50))[1]
+    assert precision.mean() == pytest.approx(label_ranking_average_precision_score(labels, scores))
+    assert precision[0] == precision[1] == 1.0
+    better = cross_validate(rows, random_folds(50, 1), LabelTask(labels)).outcomes.mean()
+    assert better > precision.mean() + 0.1
 
 
 @pytest.mark.parametrize(("n", "d"), [(90, 6), (40, 60)])
-def test_classes_are_predicted_like_scikit_learn_at_the_penalty_of_the_first_fold(n: int, d: int) -> None:
+def test_classes_are_predicted_like_scikit_learn_at_nested_penalties(n: int, d: int) -> None:
     rng = np.random.default_rng(d)
     labels = np.arange(n) % 3
-    rows = rng.normal(size=(n, d)) + 1.2 * np.eye(3)[labels] @ rng.normal(size=(3, d))
-    known = check_features(rows, labels)[1]
-    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    folds = stratified_folds(known.index, FOLDS, 0)
-    each = [theirs(unit, np.eye(3)[labels], folds, penalty).argmax(1) == labels for penalty in PENALTIES]
-    hits = class_hits(rows, known)
-    assert np.mean(hits == each[int(np.argmax([one[folds == 0].sum() for one in each]))]) > 0.97
-    assert class_hits(rows[:4], check_features(rows[:4], [0, 0, 0, 1])[1])[3] != 1, "the only row of its class"
+    rows = rng.normal(size=(n, d)) + 0.8 * np.eye(3)[labels] @ rng.normal(size=(3, d))
+    folds = stratified_folds(labels, FOLDS, 0)
+
+    def judge(scores: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        right = scores[some].argmax(1) == labels[some]
+        return right, right
+
+    found = cross_validate(rows, folds, ClassTask(labels, 3), labels)
+    assert np.mean(found.outcomes == nested(rows, np.eye(3)[labels], folds, judge)) > 0.97
+    assert found.steps.min() > 0
+
+
+def test_evaluated_rows_do_not_choose_their_penalty() -> None:
+    """Swapping the labels of one fold changes the outcomes of this fold alone by its own labels."""
+    rows, targets = problem(100, 5, 1)
+    folds = random_folds(100, 0)
+    before = cross_validate(rows, folds, ValueTask(targets)).outcomes
+    changed = targets.copy()
+    changed[folds == 2] += 100 * np.random.default_rng(0).normal(size=(20, 1))
+    fits = _Fits(rows, folds, ValueTask(changed))
+    after = cross_validate(rows, folds, ValueTask(changed)).outcomes
+    scores = [found for _, _, found in fits._by_moments([0, 1, 3, 4], PENALTIES, np.flatnonzero(folds == 2))]
+    same = [1 - (changed[folds == 2] - each) ** 2 / changed.var(0) for each in scores]
+    chosen = [int(np.allclose(each[:, 0], after[folds == 2])) for each in same]
+    old = [1 - (targets[folds == 2] - each) ** 2 / targets.var(0) for each in scores]
+    assert chosen == [int(np.allclose(each[:, 0], before[folds == 2])) for each in old] and sum(chosen) >= 1
+
+
+def test_larger_training_sets_gain_and_two_folds_have_no_smaller_size() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 4)
+    rows = (rng.normal(size=(40, 60))[labels] + 2.2 * rng.normal(size=(160, 60))).astype(np.float32)
+    found = cross_validate(rows, stratified_folds(labels, FOLDS, 0), ClassTask(labels, 40), labels)
+    assert found.gains.sum() / found.steps.sum() > 0.1
+    two = cross_validate(rows[::2], stratified_folds(labels[::2], FOLDS, 0), ClassTask(labels[::2], 40), labels[::2])
+    assert np.isfinite(two.outcomes).all() and not two.steps.any()
+
+
+def test_groups_of_values_share_a_fold() -> None:
+    groups = np.random.default_rng(0).integers(40, size=300)
+    folds = random_folds(300, 1, groups)
+    assert all(len(set(folds[groups == g])) == 1 for g in np.unique(groups))
+    assert np.ptp(np.bincount(folds)) < 40
+    assert np.bincount(random_folds(103, 0)).tolist() == [21, 21, 21, 20, 20]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +147,7 @@ def test_classes_are_predicted_like_scikit_learn_at_the_penalty_of_the_first_fol
 )
 def test_targets_that_cannot_be_learned_are_refused(rows: np.ndarray, targets: np.ndarray, told: str) -> None:
     with pytest.raises(DataError, match=told):
-        value_parts(rows, targets)
+        check_targets(rows, targets)
 
 
 def test_samples_keep_classes_in_proportion() -> None:

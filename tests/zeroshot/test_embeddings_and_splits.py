@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -247,3 +249,21 @@ def test_tables_need_no_header_and_name_what_they_lack(tmp_path: Path) -> None:
     path.write_text("\n".join([*rows, "cat,9,9"]))
     with pytest.raises(DataError, match="line 5: there is a row for 'cat' already"):
         class_embeddings(str(path), dataset(wnids=()))
+
+
+def test_published_lists_replace_the_classes_that_wordnet_gives(tmp_path: Path) -> None:
+    """The public lists of 2 and 3 hops are JSON by split name; training classes stay those of ImageNet-1K."""
+    training = list(imagenet_1k())[:6]
+    others = ["n01861778", "n02075296", "n01474283", "n02084071", "n01503061"]
+    wnids = [*training, *others]
+    (tmp_path / "hops.json").write_text(
+        json.dumps({"2-hops": others[:2], "3-hops": [*others[:3], training[0], "n00000001"]})
+    )
+    options: dict[str, Any] = {"counts": [5] * len(wnids), "listed": tmp_path / "hops.json"}
+    found = split_classes("2-hops", wnids, wnids, **options)
+    assert found.seen.tolist() == list(range(6)) and found.unseen.tolist() == [6, 7]
+    with pytest.raises(DataError, match="n00000001"):
+        split_classes("3-hops", wnids, wnids, **options)
+    found = split_classes("3-hops", wnids, wnids, drop_unknown=True, **options)
+    assert found.seen.tolist() == list(range(6)) and found.unseen.tolist() == [6, 7, 8]
+    assert found.unknown == ("n00000001",)

@@ -231,7 +231,7 @@ def rank_checkpoints(
         more = {"extraction": parameters_of(study.extraction)}
         cells = [replace(c, parameters={**c.parameters, **more}) for c in benchmark.plan(model, dataset)]
         results += [Result(replace(cell, revision=f"+{images.revision}"), error=reason) for cell in cells]
-    ranking = with_dropped(answer(results, top=top, notes=notes), rounds.dropped)
+    ranking = with_dropped(answer(results, top=top, notes=notes, prefer=benchmark.prefer), rounds.dropped)
     ranking = replace(ranking, notes=(*ranking.notes, *rounds.precision_notes(ranking)))
     if finetune_top and ranking.ranked:
         chosen = tuple(dict.fromkeys(c.model for c in ranking.ranked if not c.same_as))

@@ -14,17 +14,18 @@ from unseen.api.answer import Answer, percent
 from unseen.api.objects import workbench
 from unseen.benchmarks.workbench import given_models
 from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL, ZslBenchmark
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError, UsageError
 from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord, SplitCounts, search_record
 from unseen.data.load import resolve_dataset
 from unseen.data.sources.features import FeatureDataset, class_rows, feature_dataset
 from unseen.data.user_data import Division
-from unseen.stats import Candidate, Decision, decide
+from unseen.stats import Candidate, Decision, class_interval, decide
 from unseen.zeroshot.catalogue import make_method
 from unseen.zeroshot.embeddings import class_embeddings
 from unseen.zeroshot.method import IntArray, as_matrix
-from unseen.zeroshot.outcomes import zeroshot_candidate
+from unseen.zeroshot.outcomes import class_candidate, power_statement, zeroshot_candidate
 from unseen.zeroshot.problem import Images, Problem
 from unseen.zeroshot.protocol import Evaluation, evaluate_method
 
@@ -46,7 +47,9 @@ class ZeroShotAnswer(Answer):
     data_record: RunRecord = field(default_factory=RunRecord)
 
     percent: ClassVar[tuple[str, ...]] = tuple(
-        f"{name}{end}" for name in ("zsl", "zsl_per_image", "ts", "tr", "H", "AUSUC") for end in ("", "_low", "_high")
+        f"{name}{end}"
+        for name in ("zsl", "zsl_per_image", "zsl_classes", "ts", "tr", "H", "AUSUC")
+        for end in ("", "_low", "_high")
     )
 
     @property
@@ -60,10 +63,26 @@ class ZeroShotAnswer(Answer):
         searches = {name: search_record(each.tuning.trials, each.best) for name, each in self.evaluations.items()}
         return RunRecord.merged({name: self.data_record.merge(search) for name, search in searches.items()})
 
-    def decision(self, metric: str = "zsl") -> Decision:
-        """Decide which methods differ in a metric: image by image for zsl, ts, tr, H and AUSUC."""
+    def decision(self, metric: str = "zsl", over: Literal["images", "classes"] = "images") -> Decision:
+        """Decide which methods differ in a metric.
+
+        Args:
+            over: "images" compares image by image, for other images of these classes (zsl, ts, tr, H, AUSUC);
+                "classes" compares accuracies of unseen classes, for new classes (zsl).
+        """
+        if over == "classes":
+            if metric != "zsl":
+                raise UsageError(f"methods are compared over classes in zsl, not in {metric!r}.")
+            return decide({name: class_candidate(values) for name, values in self._per_class().items()})
         known = {name: each for name, each in self.evaluations.items() if metric in each.metrics}
         return decide({name: _candidate(each, metric) for name, each in known.items()})
+
+    def power(self) -> str:
+        """Return whether the unseen classes separate the best two methods, and how many classes would."""
+        return power_statement(self._per_class(), self.decision(over="classes"))
+
+    def _per_class(self) -> dict[str, FloatArray]:
+        return {name: np.asarray(list(each.per_class.values())) for name, each in self.evaluations.items()}
 
     def headline(self) -> str:
         decision, chance = self.decision(), 1 / len(self.unseen_classes)
@@ -84,6 +103,8 @@ class ZeroShotAnswer(Answer):
             row: Values = {"method": name}
             for metric, interval in ((key, each.intervals[key]) for key in self.percent if key in each.intervals):
                 row |= {metric: interval.value, f"{metric}_low": interval.low, f"{metric}_high": interval.high}
+            over = class_interval(list(each.per_class.values()))
+            row |= {"zsl_classes_low": over.low, "zsl_classes_high": over.high}
             found.append({**row, **{f"tuned {k}": v for k, v in each.best.items()}})
         return found
 

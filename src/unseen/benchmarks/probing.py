@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unseen.benchmarks.workbench import SplitRows
-from unseen.core.arrays import AnyArray
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
@@ -92,6 +92,7 @@ def probe_cells(
         square_root=options.square_root,
         device=probe_device(how),
         memory_limit=options.memory_limit * 1_000_000 or None,
+        groups=_groups(parts, options.validation),
     )
     about = {
         "classes": classes,
@@ -102,6 +103,15 @@ def probe_cells(
     }
     for cell in cells:
         yield probe_result(cell, records[cell.parameters["shots"], cell.parameters["seed"]], about)
+
+
+def _groups(parts: Mapping[str, SplitRows], validation: Validation) -> IntArray | None:
+    """Return the groups of the training rows, followed by those of validation rows that are pooled with them."""
+    used = [
+        parts[name].groups for name in ("train", "val") if name in parts and (name == "train" or validation == "drawn")
+    ]
+    known = [each for each in used if each is not None]
+    return np.concatenate(known) if known and len(known) == len(used) else None
 
 
 def probe_splits(
@@ -118,7 +128,7 @@ def probe_splits(
     Args:
         validation: "own" selects on the dataset's validation split if it has one; "drawn" pools it with train and
             holds out a fifth of each class, by seed, as ImageNet-CoG does.
-        how: of `evaluate_probe`: `device`, `memory_limit` in bytes, `square_root`.
+        how: of `evaluate_probe`: `device`, `memory_limit` in bytes, `square_root`, `groups`.
     """
     from unseen.probes import evaluate_probe
 

@@ -59,6 +59,7 @@ class SplitRows:
         total: number of images of the split.
         skipped: images that could not be read, with the reason.
         speed: images per second of the extraction; None if it is unknown.
+        groups: (rows,) group of each image, if the dataset has groups.
     """
 
     features: Any
@@ -67,6 +68,7 @@ class SplitRows:
     total: int
     skipped: dict[str, str] = field(default_factory=dict)
     speed: float | None = None
+    groups: IntArray | None = None
 
     def record(self, split: str, expected: int | None = None) -> RunRecord:
         """Return the run record of reading these rows: images found, used and unreadable.
@@ -147,6 +149,9 @@ class Workbench:
         data = self.dataset(dataset) if isinstance(dataset, str) else dataset
         for rows in found.values():
             self.recorder.add(rows.record(split, data.expected.get(split)))
+        groups = data.split(split).groups if split in data.splits else None
+        if groups is not None:
+            found = {layer: replace(rows, groups=groups[rows.index]) for layer, rows in found.items()}
         return found
 
     def _layers(

@@ -153,6 +153,9 @@ def _show(ranking: CheckpointRanking, split: str) -> None:
         say(f"Note: {note}.", "dim")
     for candidate in ranking.failed:
         say(f"Failed: {candidate.label}: {candidate.error}", "red")
+    for text in (ranking.front_text({}), ranking.per_class_text({})):
+        if text:
+            say(text)
     say(ranking.recommendation, "bold")
     if ranking.page:
         say(f"Report: {ranking.page}")

@@ -73,6 +73,11 @@ def option(
     return dataclasses.field(default=default, metadata={**metadata, "rare": rare})
 
 
+def neutral_options(options: Any) -> dict[str, Any]:
+    """Return every option that changes no number."""
+    return {f.name: getattr(options, f.name) for f in dataclasses.fields(options) if f.metadata.get("neutral")}
+
+
 def parameters_of(options: Any, *, leave_out: Collection[str] = ()) -> dict[str, Any]:
     """Return every option that may change a number, as JSON values; the caller adds the axes.
 

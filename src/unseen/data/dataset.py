@@ -69,6 +69,8 @@ class Split:
         targets: (n,) numbers or (n, labels) booleans, if labels are more than classes; `labels` are strata then.
         sampling_keys: decide the place of each image in a random sample; `names`, unless the same images have other
             names in another form of the data (`unseen.data.user_data`).
+        groups: (n,) group of each image, such as the video of a frame: no split or fold divides a group; None if every
+            image is its own.
         feature_rows: row of each image in the features that a dataset has (`unseen.data.sources.features`).
     """
 
@@ -81,6 +83,7 @@ class Split:
     whole: Whole | None = None
     targets: AnyArray | None = None
     sampling_keys: Sequence[str] = ()
+    groups: IntArray | None = None
     feature_rows: IntArray | None = None
 
     def __len__(self) -> int:
@@ -116,6 +119,7 @@ class Split:
             primary_labels=self.primary_labels[chosen],
             targets=None if self.targets is None else self.targets[chosen],
             sampling_keys=() if self.sampling_keys is self.names else [self.sampling_keys[i] for i in chosen],
+            groups=None if self.groups is None else self.groups[chosen],
             feature_rows=None if self.feature_rows is None else self.feature_rows[chosen],
         )
 
@@ -248,7 +252,9 @@ class Dataset:
         """Return a digest of all data that a benchmark uses: images, labels, class names and ids, side information."""
         splits = {name: [part.fingerprint, digest(part.labels.tolist())] for name, part in self.splits.items()}
         targets = {name: part.targets.tolist() for name, part in self.splits.items() if part.targets is not None}
-        more = [self.target, targets] if targets else []
+        more: list[object] = [self.target, targets] if targets else []
+        groups = {name: part.groups.tolist() for name, part in self.splits.items() if part.groups is not None}
+        more += [{"groups": groups}] if groups else []
         return digest([splits, list(self.class_names), list(self.wnids), self.side_information(), *more], length=12)
 
     def side_information(self) -> object:

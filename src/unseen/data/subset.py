@@ -28,11 +28,18 @@ def draw_order(names: Sequence[str], seed: int) -> IntArray:
 
 
 def stratified_split(
-    names: Sequence[str], labels: IntArray, *, test: float, val: float = 0.0, seed: int = 0
+    names: Sequence[str],
+    labels: IntArray,
+    *,
+    test: float,
+    val: float = 0.0,
+    seed: int = 0,
+    groups: IntArray | None = None,
 ) -> dict[str, IntArray]:
     """Return ascending indices of train, val and test, with the same share of every class.
 
-    A class of two images or more has at least one in train and, where the share is not 0, one in test.
+    A class of two images or more has at least one in train and, where the share is not 0, one in test. With groups, the
+    shares are as near as whole groups allow, and every class keeps a group in train.
     """
     if test + val >= 1:
         raise DataError(f"test ({test}) and val ({val}) leave nothing to train on: together they must stay below 1")
@@ -42,8 +49,34 @@ def stratified_split(
     in_val = np.clip(np.rint(count * val), 1, left - 1) if val else np.zeros_like(count)
     # clip() lets the upper bound win: a class of one image, with bound 0, stays in train.
     part = np.where(rank < in_test, 2, np.where(rank < in_test + in_val, 1, 0))
+    if groups is not None:
+        part = _group_parts(names, labels, groups, part, seed)
     wanted = {"train": 0} | ({"val": 1} if val else {}) | ({"test": 2} if test else {})
     return {name: np.flatnonzero(part == number) for name, number in wanted.items()}
+
+
+def _group_parts(names: Sequence[str], labels: IntArray, groups: IntArray, part: IntArray, seed: int) -> IntArray:
+    """Return the part of each image (2 test, 1 val, 0 train) so that no group is divided.
+
+    Args:
+        part: of each image without groups: how many images of each class every part needs.
+    """
+    found = np.zeros(len(labels), np.int64)
+    needs = {number: np.bincount(labels[part == number], minlength=labels.max() + 1) for number in (2, 1)}
+    left = np.bincount(labels)
+    by_group: dict[int, list[int]] = {}
+    for i in draw_order(names, seed).tolist():  # groups in the order of their first images
+        by_group.setdefault(int(groups[i]), []).append(i)
+    for rows in by_group.values():
+        counts = np.bincount(labels[rows], minlength=len(left))
+        for number, need in needs.items():
+            own = counts > 0
+            if (2 * need[own] >= counts[own]).all() and (left[own] > counts[own]).all():
+                found[rows] = number
+                need -= counts
+                left -= counts
+                break
+    return found
 
 
 def single_image_classes(class_names: Sequence[str], labels: IntArray) -> tuple[str, ...]:
@@ -144,7 +177,7 @@ def hold_out(train: Split, validation: Split | None, *, seed: int, share: float 
     """
     if validation is not None:
         return train, validation
-    parts = stratified_split(train.sampling_keys, train.labels, test=share, seed=seed)
+    parts = stratified_split(train.sampling_keys, train.labels, test=share, seed=seed, groups=train.groups)
     if not len(parts["test"]):
         raise DataError("no class has two training images, so none can be held out to select by.")
     return train.take(parts["train"]), train.take(parts["test"])

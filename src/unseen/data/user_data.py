@@ -73,6 +73,7 @@ class LabelledImages:
         keys: returns bytes that change when image `i` does, if that is cheaper than reading it.
         id: the name that features are stored under; derived from the content by default.
         target: what the labels are; inferred from their types by default.
+        groups: group of each image, of any type that sorts; None if every image is its own.
     """
 
     items: Items
@@ -87,6 +88,7 @@ class LabelledImages:
     keys: Callable[[int], bytes] | None = None
     id: str = ""
     target: Target | None = None
+    groups: Sequence[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.items if self.split is None else self.split)
@@ -194,20 +196,33 @@ class Division:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Rows of a whole set of images, with their labels, and with targets if these are more than classes."""
+    """Rows of a whole set of images, with their labels, with targets if these are more than classes, and groups."""
 
     whole: Dataset
     rows: IntArray
     labels: IntArray
     targets: AnyArray | None
+    groups: IntArray | None = None
 
     def take(self, chosen: IntArray) -> _Part:
-        targets = None if self.targets is None else self.targets[chosen]
-        return _Part(self.whole, self.rows[chosen], self.labels[chosen], targets)
+        targets, groups = (None if each is None else each[chosen] for each in (self.targets, self.groups))
+        return _Part(self.whole, self.rows[chosen], self.labels[chosen], targets, groups)
 
     def split(self) -> Split:
         taken = self.whole.split(ALL).take(self.rows, self.labels)
-        return replace(taken, whole=Whole(self.whole, self.rows), targets=self.targets)
+        return replace(taken, whole=Whole(self.whole, self.rows), targets=self.targets, groups=self.groups)
+
+
+def _group_numbers(
+    images: Mapping[str, LabelledImages], rows: Mapping[str, IntArray]
+) -> tuple[dict[str, IntArray], list[str]]:
+    """Return the groups of the labelled images, by split, and a note if two splits share some."""
+    texts = {name: [str(own.groups[i]) for i in rows[name]] for name, own in images.items() if own.groups is not None}
+    numbers = {text: place for place, text in enumerate(sorted({t for each in texts.values() for t in each}))}
+    found = {name: np.asarray([numbers[text] for text in own], np.int64) for name, own in texts.items()}
+    shared = sum(1 for text in numbers if sum(text in set(own) for own in texts.values()) > 1)
+    note = f"{shared:,} groups have images in more than one split, so that test images are not independent of train"
+    return found, [note] if shared else []
 
 
 def divide(
@@ -234,7 +249,11 @@ def divide(
     if "train" not in images:
         raise DataError(f"there are no images to train on; found the splits {', '.join(images)}.")
     target, classes, labels, targets = learn_targets(images, rows)
-    parts = {name: _Part(own.whole(), rows[name], labels[name], targets.get(name)) for name, own in images.items()}
+    groups, shared = _group_numbers(images, rows)
+    parts = {
+        name: _Part(own.whole(), rows[name], labels[name], targets.get(name), groups.get(name))
+        for name, own in images.items()
+    }
     untested: tuple[str, ...] = ()
     if "test" not in parts and "val" in parts:
         parts["test"] = parts.pop("val")
@@ -242,7 +261,8 @@ def divide(
         train = parts["train"]
         every = images["train"].keys_of(train.whole.split(ALL))
         keys = [every[i] for i in train.rows]
-        sampled = stratified_split(keys, train.labels, test=division.test, val=division.val, seed=division.seed)
+        shares = {"test": division.test, "val": division.val}
+        sampled = stratified_split(keys, train.labels, **shares, seed=division.seed, groups=train.groups)
         if ordered:
             sampled = {name: np.asarray(sorted(own, key=keys.__getitem__), np.int64) for name, own in sampled.items()}
         untested = single_image_classes(classes, train.labels) if division.test and target == CLASS else ()
@@ -269,7 +289,7 @@ def divide(
         classes=len(classes),
         images=sum(map(len, splits.values())),
     )
-    notes = tuple(dict.fromkeys(note for own in images.values() for note in own.losses))
+    notes = tuple(dict.fromkeys([*(note for own in images.values() for note in own.losses), *shared]))
     record = RunRecord(dropped=lost, notes=notes)
     made = Dataset(card, classes, splits, target=target, record=record, untested=untested)
     name = first.id or f"{OBJECT_SCHEME}:{first.title}@{made.revision}"

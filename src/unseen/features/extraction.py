@@ -9,6 +9,8 @@ own images alone, so its bytes do not depend on the worker.
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -320,3 +322,76 @@ def measure_speed(
                     break
         speed = done / max(passed, 1e-9)
     return speed
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a model costs on this machine, without reading and decoding images.
+
+    Attributes:
+        latency: seconds of one image.
+        batch_latency: seconds per image in a batch of `batch` images.
+        memory: bytes of the weights, and of the memory that the process gained (on CUDA the peak) in that batch.
+    """
+
+    latency: float
+    batch_latency: float
+    batch: int
+    memory: int
+
+
+def measure_cost(
+    backbone: Backbone, *, device: str = "auto", precision: str = "fp32", graphs: Path | None = None
+) -> Cost:
+    """Return the latency and the memory of a model: the fastest of several runs, at most about two seconds in all."""
+    import torch
+
+    runtime = make_runtime(backbone, device=device, precision=precision, threads=1, cache=graphs)
+
+    def fastest(images: int, runs: int) -> float:
+        pixels, found = backbone.example(images, seed=0).numpy(), []
+        for _ in range(runs):
+            began = time.perf_counter()
+            runtime(pixels)
+            found.append(time.perf_counter() - began)
+        return min(found)
+
+    fastest(1, 1)
+    latency = fastest(1, 3)
+    batch = min(max(int(0.5 / max(latency, 1e-6)), 1), 32)
+    weights = sum(t.numel() * t.element_size() for t in (*backbone.module.parameters(), *backbone.module.buffers()))
+    on_gpu = (best_device() if device == "auto" else device).startswith("cuda")
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    with PeakMemory() as peak:
+        per_image = fastest(batch, 2) / batch
+    gained = torch.cuda.max_memory_allocated() - weights if on_gpu else peak.bytes
+    return Cost(latency, min(per_image, latency), batch, weights + max(gained, 0))
+
+
+class PeakMemory:
+    """Sample the resident memory of this process in a thread; `bytes` is its largest growth."""
+
+    bytes = 0
+
+    def __enter__(self) -> PeakMemory:
+        self._start, self._done = _resident(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.002):
+            self.bytes = max(self.bytes, _resident() - self._start)
+
+
+def _resident() -> int:
+    """Return the resident memory of this process in bytes; 0 if the system does not state it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -50,6 +50,7 @@ def evaluate_probe(
     precision: Precision = "float32",
     memory_limit: int | None = None,
     settings: Settings | None = None,
+    groups: IntArray | None = None,
 ) -> list[ProbeResult]:
     """Tune, fit and test a probe for every seed and number of shots.
 
@@ -76,6 +77,7 @@ def evaluate_probe(
             machine's memory, or 80 % of the free memory of a GPU. If a device runs out of memory, the probe is
             evaluated again with a quarter of the limit, at last with streamed features.
         settings: other hyper-parameters of the solver.
+        groups: (n,) group of each training image: neither a fold nor a validation split divides a group.
 
     Returns:
         One record per (shots, seed), in that order.
@@ -111,6 +113,7 @@ def evaluate_probe(
                 validation_fraction=validation_fraction,
                 validation_start=start,
                 refit=refit,
+                groups=groups,
             )
         ]
         draws.sort(key=lambda draw: counts.index(draw.shots))

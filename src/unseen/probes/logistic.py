@@ -183,6 +183,8 @@ class _Solver:
             folds = np.full(len(draw.tuning) + len(draw.validation), TRAINS_ONLY, np.int8)
             folds[len(draw.tuning) :] = 0
             return _Plan(np.concatenate([draw.tuning, draw.validation]), folds, 1)
+        if draw.folds is not None:
+            return _Plan(draw.final, draw.folds, int(draw.folds.max()) + 1)
         labels = self.data.take_labels(draw.final).cpu().numpy()
         return _Plan(draw.final, *draw_folds(labels, draw.seed))
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -51,6 +51,7 @@ class Draw:
         validation: rows that candidates are compared on.
         final: rows that the chosen setting is fitted on.
         own_validation: whether the dataset has the validation split.
+        folds: (n,) the fold that holds each of the final rows out, TRAINS_ONLY for none; None for `draw_folds`.
     """
 
     seed: int
@@ -59,6 +60,7 @@ class Draw:
     validation: IntArray
     final: IntArray
     own_validation: bool = False
+    folds: npt.NDArray[np.int8] | None = None
 
 
 def draw_rows(
@@ -69,6 +71,7 @@ def draw_rows(
     validation_fraction: float = 0.2,
     validation_start: int | None = None,
     refit: bool = True,
+    groups: IntArray | None = None,
 ) -> list[Draw]:
     """Return the draws of one seed, one per number of shots, over one common validation split.
 
@@ -79,30 +82,44 @@ def draw_rows(
         validation_fraction: share of each class that validates.
         validation_start: rows from here on are the dataset's own validation split, used unchanged.
         refit: fit the chosen setting on tuning and validation rows together; otherwise on the tuning rows again.
+        groups: (n,) group of each row, such as the frames of one video: a group is not divided between folds, nor
+            between tuning and validation rows.
     """
     own = validation_start is not None
     if validation_start is None:
-        tuning, validation = _split(labels, validation_fraction, np.random.default_rng([seed, _SPLIT]))
+        tuning, validation = _split(labels, validation_fraction, np.random.default_rng([seed, _SPLIT]), groups)
     else:
         tuning, validation = np.arange(validation_start), np.arange(validation_start, len(labels))
     everything = np.arange(len(labels)) if refit else tuning
     draws = []
     for count in shots:
         if count == "all":
-            draws.append(Draw(seed, count, tuning, validation, everything, own))
+            draws.append(_grouped(Draw(seed, count, tuning, validation, everything, own), labels, groups))
             continue
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise UsageError(f"shots are whole numbers from 1, or 'all'; found {count!r}.")
         few = tuning[_few(labels[tuning], count, np.random.default_rng([seed, _TUNING]))]
         final = everything[_few(labels[everything], count, np.random.default_rng([seed, _FINAL]))] if refit else few
-        draws.append(Draw(seed, count, few, validation, final, own))
+        draws.append(_grouped(Draw(seed, count, few, validation, final, own), labels, groups))
     return draws
 
 
-def _split(labels: IntArray, fraction: float, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
+def _grouped(draw: Draw, labels: IntArray, groups: IntArray | None) -> Draw:
+    """Return the draw with folds that keep groups together, if there are groups."""
+    if groups is None or draw.own_validation:
+        return draw
+    return replace(draw, folds=draw_folds(labels[draw.final], draw.seed, groups[draw.final])[0])
+
+
+def _split(
+    labels: IntArray, fraction: float, generator: np.random.Generator, groups: IntArray | None = None
+) -> tuple[IntArray, IntArray]:
     """Return rows to tune on and rows to validate on."""
     if not 0.0 < fraction < 1.0:
         raise UsageError(f"the validation fraction lies between 0 and 1, found {fraction}.")
+    if groups is not None:
+        folds = group_folds(labels, groups, max(round(1 / fraction), 2), generator)
+        return np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
     tuning, validation = [], []
     for rows in _by_class(labels):
         order = rows[generator.permutation(len(rows))]
@@ -123,29 +140,65 @@ def _by_class(labels: IntArray) -> list[IntArray]:
     return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
 
 
-def draw_folds(labels: IntArray, seed: int) -> tuple[npt.NDArray[np.int8], int]:
+def draw_folds(
+    labels: IntArray, seed: int, groups: IntArray | None = None, *, every: bool = False
+) -> tuple[npt.NDArray[np.int8], int]:
     """Return the fold that holds each row out (TRAINS_ONLY for a class's only image), and the number of fits.
 
     Args:
         labels: class index per row.
         seed: of the run.
+        groups: (n,) group of each row; rows of a group are held out together.
+        every: hold out every fold, also of more than HOLD_OUT_ROWS rows.
     """
-    largest = int(np.bincount(labels).max())
-    folds = np.full(len(labels), TRAINS_ONLY, np.int8)
-    if largest < 2:
-        return folds, 0
-    parts = min(FOLDS, largest)
     generator = np.random.default_rng([seed, _FOLDS])
+    if groups is None or len(np.unique(groups)) == len(groups):
+        folds = _class_folds(labels, generator)
+    else:
+        folds = group_folds(labels, groups, FOLDS, generator)
+    if len(labels) >= HOLD_OUT_ROWS and not every:
+        folds[folds > 0] = TRAINS_ONLY
+    return folds, int(folds.max()) + 1
+
+
+def _class_folds(labels: IntArray, generator: np.random.Generator) -> npt.NDArray[np.int8]:
+    """Return stratified folds of single rows."""
+    folds, parts = np.full(len(labels), TRAINS_ONLY, np.int8), min(FOLDS, int(np.bincount(labels).max()))
     # Each class begins at the fold after the last one's end, so that folds stay equal in size.
     begin = 0
     for rows in _by_class(labels):
         if len(rows) > 1:
             folds[rows[generator.permutation(len(rows))]] = (np.arange(len(rows)) + begin) % parts
             begin += len(rows)
-    if len(labels) >= HOLD_OUT_ROWS:
-        folds[folds > 0] = TRAINS_ONLY
-        return folds, 1
-    return folds, parts
+    return folds
+
+
+def group_folds(labels: IntArray, groups: IntArray, parts: int, generator: np.random.Generator) -> npt.NDArray[np.int8]:
+    """Return folds that divide no group, with classes in proportion as far as the groups allow.
+
+    Groups are assigned from the largest to the smallest: each to the fold that has the fewest rows of its classes, then
+    the fewest rows. There are no more folds than the class of most groups has groups. A group all of whose classes
+    occur in no other group is in every fit.
+    """
+    index = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    pairs = np.unique(np.stack([index, labels]), axis=1)
+    spread = np.bincount(pairs[1], minlength=int(labels.max()) + 1)  # groups of each class
+    parts = min(parts, int(spread.max()))
+    folds = np.full(len(labels), TRAINS_ONLY, np.int8)
+    if parts < 2:
+        return folds
+    order, sizes = np.argsort(index, kind="stable"), np.bincount(index)
+    rows = np.split(order, np.cumsum(sizes)[:-1])
+    load, total = np.zeros((len(spread), parts)), np.zeros(parts)
+    shuffled = generator.permutation(len(rows))
+    for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
+        own, counts = np.unique(labels[rows[group]], return_counts=True)
+        if (spread[own] > 1).any():
+            fold = int(np.lexsort((total, counts @ load[own]))[0])
+            folds[rows[group]] = fold
+            load[own, fold] += counts
+            total[fold] += len(rows[group])
+    return folds
 
 
 def choose_penalty(correct: BoolArray, penalties: Sequence[float], default: float) -> int:

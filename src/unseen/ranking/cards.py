@@ -155,7 +155,7 @@ REGISTRY: Registry[ScoreCard] = Registry("ranking score", "unseen.scores", make=
 #: One line per score: its name, and the module and name of its card.
 _BUILT_IN = {
     # Registered by name only: the expected accuracy uses probes, which this package does not import.
-    "probe": "unseen.benchmarks.rank.scoring:CARD",
+    "probe": "unseen.benchmarks.rank.expected:CARD",
     "nleep": "unseen.ranking.scores.nleep:CARD",
     "leep": "unseen.ranking.scores.leep:CARD",
     "linear-1": "unseen.ranking.scores.linear:ONE_EPOCH",

@@ -22,6 +22,8 @@ Arguments = ParamSpec("Arguments")
 
 #: How far a row of probabilities may be from summing to 1: float16 rows of a thousand classes are within it.
 _SUM_TOLERANCE = 1e-2
+#: Rows that are checked at a time.
+_BLOCK = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,25 +84,34 @@ def check_labels(labels: npt.ArrayLike, rows: int) -> Labels:
     return Labels(index.astype(np.int64).reshape(-1), counts.astype(np.int64), names)
 
 
-def check_features(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, Labels]:
-    """Return features in double precision and their labels; raise a `DataError` for unusable ones."""
+def check_rows(features: npt.ArrayLike) -> npt.NDArray[np.floating]:
+    """Return features (n, d) as they are, a block of rows at a time checked; raise a `DataError` for unusable ones."""
     rows = np.asarray(features)
     if rows.ndim != 2 or rows.size == 0:
         raise DataError(f"features must have the shape (images, dimensions) and not be empty; found {rows.shape}.")
-    known = check_labels(labels, len(rows))
-    values = rows.astype(np.float64)
-    if not np.isfinite(values).all():
-        bad = int((~np.isfinite(values)).any(axis=1).sum())
+    rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+    starts = range(0, len(rows), _BLOCK)
+    bad = sum(int((~np.isfinite(rows[i : i + _BLOCK])).any(axis=1).sum()) for i in starts)
+    if bad:
         raise DataError(
-            f"{bad} of {len(values)} rows of features hold NaN or infinity. The model or its precision is at fault: "
+            f"{bad} of {len(rows)} rows of features hold NaN or infinity. The model or its precision is at fault: "
             "extract again in fp32, or remove the model."
         )
-    if not np.ptp(values, axis=0).any():
+    if not any((rows[i : i + _BLOCK] != rows[0]).any() for i in starts):
         raise DataError(
-            f"the features are constant: all {len(values)} rows are the same, so they cannot distinguish classes. "
+            f"the features are constant: all {len(rows)} rows are the same, so they cannot distinguish classes. "
             "Check that the weights are loaded."
         )
-    return values, known
+    return rows
+
+
+def check_features(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, Labels]:
+    """Return features in double precision and their labels; raise a `DataError` for unusable ones."""
+    shape = np.shape(features)
+    known = check_labels(labels, shape[0]) if len(shape) == 2 and shape[0] else None
+    rows = check_rows(features)
+    assert known is not None
+    return rows.astype(np.float64), known
 
 
 def check_probabilities(probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, Labels]:

@@ -31,6 +31,7 @@ class Material:
         picture: gives a small picture of a class, by dataset and class name, as a data: address; "" if there is none.
         command: gives the command that computes a cell again; "" if it is unknown.
         papers: gives what to cite for a cell, beside its model and dataset.
+        options: by benchmark, the options of the study that change no number, such as what to prefer.
     """
 
     results: Sequence[Result]
@@ -39,6 +40,7 @@ class Material:
     picture: Callable[[str, str], str] = lambda dataset, name: ""
     command: Callable[[Cell], str] = lambda cell: ""
     papers: Callable[[Cell], Sequence[str]] = lambda cell: ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def keys(self) -> Mapping[str, Key]:

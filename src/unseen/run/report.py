@@ -14,6 +14,7 @@ from unseen import __version__
 from unseen.benchmarks.benchmark import BENCHMARKS, command_of
 from unseen.benchmarks.citations import citations_of
 from unseen.benchmarks.workbench import Workbench
+from unseen.core.identity import neutral_options
 from unseen.core.records import Result
 from unseen.results.info import info_of
 from unseen.run.study import Study
@@ -58,7 +59,9 @@ def write_study_report(results: Sequence[Result], study: Study, bench: Workbench
 
     cards = bench.cards(result.cell.model for result in results if result.ok)
     title, dataset_cards = study.title or study.name, {name: bench.dataset(name).card for name in study.datasets}
-    known = [__version__, title, *([card.to_dict() for card in each.values()] for each in (cards, dataset_cards))]
+    options = {each.name: neutral_options(each) for each in study.protocols}
+    carded = ([card.to_dict() for card in each.values()] for each in (cards, dataset_cards))
+    known = [__version__, title, options, *carded]
     values = [result.to_dict() for result in results]
     inputs = hashlib.sha256(json.dumps([known, values], sort_keys=True, default=str).encode()).hexdigest()
     if (stored := _INPUTS.search(_end_of(path))) and stored[1] == inputs:
@@ -66,7 +69,7 @@ def write_study_report(results: Sequence[Result], study: Study, bench: Workbench
     from unseen.reports.page import ClassPictures  # imports jinja2
 
     picture = ClassPictures(bench.dataset)
-    page = make_report(results, title=title, cards=cards, dataset_cards=dataset_cards, picture=picture)
+    page = make_report(results, title=title, cards=cards, dataset_cards=dataset_cards, picture=picture, options=options)
     headlines = [headline for _, headline in page.headlines]
     answers = json.dumps([asdict(each) for each in headlines]).replace("-->", "--\\u003e")
     replace(page, ending=f"\n<!-- inputs {inputs} {answers} -->\n").write(path)

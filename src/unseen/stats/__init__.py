@@ -11,11 +11,13 @@ from unseen.stats.difference import holm, paired_difference, unpaired_difference
 from unseen.stats.interval import Difference, Interval
 from unseen.stats.means import (
     accuracy_interval,
+    class_interval,
     combine_intervals,
     harmonic_mean_interval,
     mean_interval,
     mean_of_intervals,
     median_outcomes,
+    needed_classes,
     per_class_interval,
 )
 from unseen.stats.resampling import bootstrap, bootstrap_share_interval
@@ -29,6 +31,7 @@ __all__ = [
     "area_components",
     "bootstrap",
     "bootstrap_share_interval",
+    "class_interval",
     "combine_intervals",
     "correlation_interval",
     "decide",
@@ -39,6 +42,7 @@ __all__ = [
     "mean_interval",
     "mean_of_intervals",
     "median_outcomes",
+    "needed_classes",
     "paired_difference",
     "per_class_interval",
     "r_squared_interval",

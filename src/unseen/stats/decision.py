@@ -28,7 +28,7 @@ from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.stats.difference import holm, paired_differences, unpaired_difference
 from unseen.stats.interval import Difference, Interval, check_level, groups_of, no_interval, normal_quantile, per_image
-from unseen.stats.means import accuracy_interval, estimate_mean, mean_interval, per_class_interval
+from unseen.stats.means import accuracy_interval, class_interval, estimate_mean, mean_interval, per_class_interval
 
 _SAMPLES = 4000
 _NO_INTERVAL = "only a value is known"
@@ -49,6 +49,8 @@ class Candidate:
             images are compared image by image.
         complete: False for a candidate that lacks a part of the evaluation: it is listed and never ranked.
         reason: what an incomplete candidate lacks.
+        over_classes: whether the outcomes are accuracies of classes, one each, for a claim about new classes: they are
+            compared by the paired t-test, and have the interval of `class_interval`.
         error_scale: factor on the standard errors of differences, for outcomes of cross-validation, whose fits share
             training images. The given `interval` includes such a factor already.
     """
@@ -60,6 +62,7 @@ class Candidate:
     units: str = ""
     complete: bool = True
     reason: str = ""
+    over_classes: bool = False
     error_scale: float = 1.0
 
 
@@ -204,7 +207,9 @@ def _entry(name: str, candidate: Candidate, level: float) -> _Entry:
         values = per_image(candidate.outcomes, what=f"outcomes of {name}")
         groups = None if candidate.labels is None else groups_of(candidate.labels, len(values))[0]
         images = candidate.units, len(values), b"" if groups is None else groups.tobytes()
-        shares = bool(values.min() >= 0 and values.max() <= 1)
+        shares = not candidate.over_classes and bool(values.min() >= 0 and values.max() <= 1)
+        if candidate.over_classes:
+            interval = own = class_interval(values, level=level)
         if interval is None or candidate.error_scale != 1:  # a scale widens `interval`, not the interval of outcomes
             own = _own_interval(values, groups, shares, level)
         interval = interval or own

@@ -39,6 +39,7 @@ from unseen.stats.interval import (
     check_level,
     groups_of,
     no_interval,
+    normal_quantile,
     per_image,
     solve,
     t_p,
@@ -50,6 +51,8 @@ from unseen.stats.interval import (
 _PRIOR_ERRORS, _PRIOR_ERRORS_UNEQUAL = 0.5, 2.0
 #: Weight, in images, of the variance over all images in the variance within a class.
 _PRIOR_IMAGES = 0.5
+#: Weight, in classes, of the largest possible variance in the variance between classes.
+_PRIOR_CLASSES = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,65 @@ def mean_interval(values: ArrayLike, *, bounds: tuple[float, float] | None = Non
     if n < 2:
         return no_interval(value, "a t interval needs two values or more", level=level, n=n)
     return t_interval(value, float(numbers.std(ddof=1)) / math.sqrt(n), n - 1, n=n, level=level, method="Student's t")
+
+
+def class_interval(accuracies: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return the mean of per-class accuracies with its confidence interval over classes, for a claim about new ones.
+
+    The interval is that of a share of n' = n / r classes, r = variance / (P (1 - P)), as in [K]: n' is scaled by the
+    squared ratio of normal and t quantiles, with (n - 1) / (1 - r) degrees of freedom, because the variance of classes
+    that are all right or all wrong (r = 1) follows from P. The variance is shrunk towards P (1 - P) with the weight of
+    a fifth of a class; few classes of low accuracy would otherwise have intervals that are too narrow.
+
+    Args:
+        accuracies: (n,) or (seeds, n), one per class that was sampled.
+        level: the confidence level.
+    """
+    values = per_image(accuracies, what="accuracies of classes")
+    n, value = len(values), float(values.mean())
+    spread = value * (1 - value)
+    if n < 2 or not (values.min() >= 0 and values.max() <= 1):
+        return no_interval(value, "two classes or more with accuracies from 0 to 1 are needed", level=level, n=n)
+    ratio = 1.0
+    if spread > 0:
+        squares = float(((values - value) ** 2).sum())
+        ratio = min((squares + _PRIOR_CLASSES * spread) / (n - 1 + _PRIOR_CLASSES) / spread, 1.0)
+    normal = normal_quantile((1 + check_level(level)) / 2)
+    quantile = t_quantile((1 + level) / 2, (n - 1) / (1 - ratio)) if ratio < 1 else normal
+    size = n / ratio * (normal / quantile) ** 2
+    low, high = mid_p_limits(value * size, size, level)
+    return Interval(value, min(low, value), max(high, value), level, n, "over classes, mid-P with effective size")
+
+
+def needed_classes(differences: ArrayLike, *, power: float = 0.8, level: float = 0.95) -> int | None:
+    """Return how many classes a paired t-test needs to find the observed mean difference with a given power.
+
+    Args:
+        differences: (n,) differences of two candidates, one per class.
+
+    Returns:
+        The number of classes; None if it is unknown (fewer than two classes, or no difference) or above a million.
+    """
+    values = per_image(differences, what="differences")
+    mean = abs(float(values.mean()))
+    if len(values) < 2 or mean == 0.0:
+        return None
+    ratio = float(values.std(ddof=1)) / mean
+
+    def suffices(count: int) -> bool:
+        return count >= ((t_quantile((1 + level) / 2, count - 1) + t_quantile(power, count - 1)) * ratio) ** 2
+
+    return next((n for n in range(2, 200) if suffices(n)), None) or _rounded(suffices)
+
+
+def _rounded(suffices: Callable[[int], bool]) -> int | None:
+    """Return the first of the numbers 200, 202, 204 ... of 1 % distance, up to a million, that suffices."""
+    count = 200
+    while count <= 1_000_000:
+        if suffices(count):
+            return count
+        count += max(1, count // 100)
+    return None
 
 
 def t_interval(value: float, error: float, freedom: float, *, n: int, level: float, method: str) -> Interval:

@@ -16,6 +16,7 @@ Expected:   [P], Fig. 8, PS: aPY 45.5 (ALE 37.1 there)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
@@ -41,7 +42,7 @@ class PropagatingMethod(ZeroShotMethod):
     alpha: float = 0.9
 
     transductive = True
-    scoring_params = ("neighbours", "alpha")
+    scoring_params: ClassVar[tuple[str, ...]] = ("neighbours", "alpha")
 
     def _points_and_scores(self, X: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the images in the space of class embeddings, and their scores before the propagation."""

@@ -5,10 +5,13 @@ Shapes:     X (n, d) features; S (c, a) class embeddings; Z (n, a') factors, D (
 Implements: discriminative sparse non-negative matrix factorisation: min over Z, D >= 0 of
             |X - Z D|^2 + lam |Z_train - S_y|^2 + delta sum_i,c [margin + z_i's_c - z_i's_y]_+^2 + 2 sparsity |Z|_1
             on training and unlabelled images together, by multiplicative updates; S_0 by cosine of factors and
-            attributes; GBU Eqs. (19), (20)
+            attributes, both centred; GBU Eqs. (19), (20)
 Differs:    the exact form of the discriminative term of [P] was not available: it is the squared hinge on the scores,
             as [P] describes it in words. Values below 0 (word vectors, centred features) are kept as a second set of
-            non-negative dimensions, max(0, -x). The unlabelled images are those that `scores` receives
+            non-negative dimensions, max(0, -x). The unlabelled images are those that `scores` receives. Factors of
+            unlabelled images have no term that aligns them with attributes: after many updates they fit the noise of an
+            image (a' may exceed the number of training classes), and their cosine with non-negative attributes is
+            mostly that of the mean. Few updates and centred cosines raise CUB-like data from 16 to 45 (ESZSL 52)
 Expected:   GBU Table 2: SUN 86.0, CUB 57.6, AWA1 87.7, aPY 47.8 (features and splits of [P])
 """
 
@@ -31,7 +34,8 @@ class DSRL(PropagatingMethod):
         lam: weight of the alignment with class attributes.
         delta, margin: weight of the discriminative term, and by how much the right class should win.
         sparsity: weight of the sum of all factors.
-        steps: of multiplicative updates of the dictionary, then as many again with the unlabelled images.
+        steps: of multiplicative updates of the dictionary.
+        inference_steps: of updates of the factors of unlabelled images, then as many again with the dictionary.
         neighbours, alpha: of the label propagation.
         seed: of the first factors.
     """
@@ -41,6 +45,7 @@ class DSRL(PropagatingMethod):
     margin: float = 1.0
     sparsity: float = 1.0
     steps: int = 50
+    inference_steps: int = 3
     alpha: float = 0.5
     seed: int = 0
 
@@ -51,14 +56,10 @@ class DSRL(PropagatingMethod):
         paper="gbu",
         citation="Ye & Guo, CVPR 2017",
     )
-    version = 1
-    grid = Grid(
-        lam=(1.0, 30.0, 1000.0),
-        delta=(100.0, 1000.0),
-        margin=(0.1, 1.0),
-        alpha=(0.5, 0.9),
-    )
-    quick_grid = Grid(lam=(1.0, 1000.0), margin=(0.1, 1.0))
+    version = 2
+    grid = Grid(lam=(30.0, 1000.0), margin=(0.1, 1.0), inference_steps=(1, 3, 10), alpha=(0.5, 0.9))
+    quick_grid = Grid(lam=(1000.0,), margin=(0.1, 1.0), inference_steps=(1, 10))
+    scoring_params = ("neighbours", "alpha", "inference_steps")
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.scale_ = float(np.abs(X).mean()) or 1.0
@@ -99,16 +100,19 @@ class DSRL(PropagatingMethod):
         start = float(rows.mean()) / max(float(D.mean() * len(D)), _TINY)
         Z = np.full((len(X), len(D)), start, X.dtype)
         cross, gram = rows @ D.T, D @ D.T
-        for step in range(2 * self.steps):
+        for step in range(2 * self.inference_steps):
             Z *= cross / (Z @ gram + X.dtype.type(self.sparsity) + _TINY)
-            if step >= self.steps:  # factors first: a dictionary that follows unsettled factors forgets its attributes
+            # Factors first: a dictionary that follows factors that still change loses its relation to the attributes.
+            if step >= self.inference_steps:
                 D *= (self.train_cross_ + Z.T @ rows) / ((self.train_gram_ + Z.T @ Z) @ D + _TINY)
                 cross, gram = rows @ D.T, D @ D.T
         return unit_rows(Z)
 
     def _points_and_scores(self, X: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
         Z = self._factors(X)
-        return Z, Z @ unit_rows(parts(S, split=self.split_signatures_).astype(Z.dtype)).T
+        signatures = unit_rows(parts(S, split=self.split_signatures_).astype(Z.dtype))
+        centred = [unit_rows(rows - rows.mean(0)) if len(rows) > 1 else rows for rows in (Z, signatures)]
+        return Z, centred[0] @ centred[1].T
 
 
 def parts(matrix: FloatArray, *, split: bool) -> FloatArray:

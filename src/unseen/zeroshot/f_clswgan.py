@@ -64,9 +64,9 @@ class FCLSWGAN(GenerativeMethod):
         group="zero-shot, generative",
         citation="Xian et al., CVPR 2018",
     )
-    version = 2
+    version = 3  # the quick grid has a weight of 1
     grid = Grid(epochs=(3, 8), weight=(1.0, 3.0, 6.0, 10.0, 20.0, 40.0), l2=(1e-4, 1e-3))
-    quick_grid = Grid(weight=(3.0, 10.0, 30.0))
+    quick_grid = Grid(weight=(1.0, 3.0, 10.0))
 
     def _train(self, data: TrainingImages, epochs: int) -> Iterator[tuple[int, Layers]]:
         import torch

@@ -10,13 +10,13 @@ Implements: per-class accuracies are means over classes of the outcomes. H and A
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.stats import Candidate, accuracy_interval, per_class_interval
+from unseen.stats import Candidate, Decision, accuracy_interval, needed_classes, per_class_interval
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
@@ -107,6 +107,31 @@ def zeroshot_candidate(outcomes: Sequence[ImageOutcomes], metric: str, units: st
         return Candidate(outcomes=rows, interval=accuracy_interval(rows), units=units)
     interval = per_class_interval(rows, labels) if name in _ACCURACIES else None
     return Candidate(outcomes=rows, interval=interval, labels=labels, units=units)
+
+
+def class_candidate(accuracies: npt.ArrayLike, units: str = "") -> Candidate:
+    """Return what `stats.decide` takes for accuracies of unseen classes, for a claim about new classes."""
+    return Candidate(outcomes=np.asarray(accuracies, np.float64), over_classes=True, units=units)
+
+
+def power_statement(per_class: Mapping[str, FloatArray], decision: Decision) -> str:
+    """Return whether the classes separate the best candidate from the next, and how many classes would.
+
+    Args:
+        per_class: accuracies by candidate, of the same classes.
+        decision: of the same candidates over classes.
+    """
+    if len(decision.order) < 2:
+        return ""
+    first, second = decision.order[:2]
+    found, classes = decision.pairs[first, second], len(per_class[first])
+    if found.significant:
+        return f"{classes} unseen classes separate {first} from {second}"
+    count = needed_classes(per_class[first] - per_class[second])
+    needed = f"about {count:,} would (80 % power)" if count else "no number of classes follows from the difference"
+    if count is not None and count <= classes:
+        needed = "one comparison alone would, without the correction for several"
+    return f"{classes} unseen classes cannot separate {first} and {second}; {needed}"
 
 
 def _mean(outcomes: npt.NDArray[np.generic], labels: IntArray) -> float:

@@ -188,6 +188,7 @@ def split_classes(
     counts: Sequence[int],
     share: float = 0.2,
     seed: int = 0,
+    listed: Path | None = None,
     drop_unknown: bool = False,
 ) -> ClassSplit:
     """Divide the classes of a dataset.
@@ -199,6 +200,7 @@ def split_classes(
         counts: images per class, which the ImageNet splits rank by.
         share: of the classes that are unseen, in PS and SS.
         seed: of the sampled classes.
+        listed: a file with the unseen classes of an ImageNet split, in place of those that WordNet gives.
         drop_unknown: whether to ignore classes of the file that the dataset does not have; otherwise they are an error.
 
     Raises:
@@ -213,8 +215,12 @@ def split_classes(
         unseen = _sampled_unseen(kind, names, wnids, keys, share, seed)
     elif kind in IMAGENET_SPLITS:
         seen, unseen = _imagenet(kind, keys, dict(zip(keys, counts, strict=True)))
+        if listed is not None:
+            unseen, unknown = _listed(read_split(listed, kind), str(listed), names, keys, drop_unknown)
+            unseen = np.setdiff1d(unseen, seen)
     elif kind.startswith("file:") or Path(kind).is_file():
-        unseen, unknown = _listed(Path(kind.removeprefix("file:")).expanduser(), names, keys, drop_unknown)
+        path = Path(kind.removeprefix("file:")).expanduser()
+        unseen, unknown = _listed(read_split(path), str(path), names, keys, drop_unknown)
     else:
         raise UnknownNameError("zero-shot split", kind, SPLITS, hint="A list of unseen classes is file:PATH.")
     seen = np.setdiff1d(seen, unseen)
@@ -245,14 +251,14 @@ def audit_unseen(names: Sequence[str], wnids: Sequence[str | None], unseen: IntA
 
 
 def _listed(
-    path: Path, names: Sequence[str], keys: Sequence[str], drop_unknown: bool
+    given: Sequence[str], path: str, names: Sequence[str], keys: Sequence[str], drop_unknown: bool
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Return the classes that a split file lists, and its entries that are no class of the dataset."""
     places: dict[str, set[int]] = {}
     for i, pair in enumerate(zip(names, keys, strict=True)):
         for name in pair:
             places.setdefault(name, set()).add(i)
-    found = match_names(read_split(path), places)
+    found = match_names(given, places)
     unknown = tuple(name for name, own in found.items() if own is None)
     if unknown and not drop_unknown:
         raise DataError(

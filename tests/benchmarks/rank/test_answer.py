@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks.rank.answer import answer, combine, with_truth
+from unseen.benchmarks.rank.expected import written_numbers
 from unseen.benchmarks.rank.halving import Dropped, with_dropped
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
@@ -156,7 +157,7 @@ def test_a_clear_lead_in_accuracy() -> None:
     assert found.candidates[0].best_share > 0.99
 
 
-def test_ties_are_reported_and_the_cheapest_is_recommended() -> None:
+def test_ties_are_reported_and_a_much_cheaper_one_is_recommended_with_its_price() -> None:
     results = [
         probed("a", hits(10), flops=900),
         probed("b", hits(12, 300), flops=300),
@@ -167,9 +168,13 @@ def test_ties_are_reported_and_the_cheapest_is_recommended() -> None:
     assert not found.clear
     assert [c.model for c in found.equals] == ["a", "c", "b"]
     assert found.choice is not None and found.choice.model == "b"
-    assert "Fine-tune b: expect 89 ± 2 %" in found.recommendation
-    assert "The lead is not significant: a (89 ± 2 %) and c (89 ± 2 %) are statistically tied" in found.recommendation
-    assert "b is the cheapest of the 3 (300 operations per image)." in found.recommendation
+    assert "Fine-tune b: expect 89 ± 3 %" in found.recommendation
+    assert "The lead is not significant: a (89 ± 3 %) and c (89 ± 3 %) are statistically tied" in found.recommendation
+    assert "a has the highest estimate (89 ± 3 %); b is 3.0 times cheaper (300 operations" in found.recommendation
+    assert "and is expected to lose 0.2 points." in found.recommendation
+    assert [c.model for c in found.front] == ["d", "b", "c", "a"]
+    assert found.to_dict()["pareto"] == ["d", "b", "c", "a"]
+    assert "(Pareto front): d (60 ± 4 %, 1 operations)" in found.front_text({})
     assert [c.may_be_best for c in found.candidates] == [True, True, True, False]
 
 
@@ -179,7 +184,7 @@ def test_a_cheap_candidate_with_little_chance_is_reported_but_not_recommended() 
     assert not found.clear
     assert found.candidates[1].best_share < 0.1
     assert found.choice is not None and found.choice.model == "a"
-    assert "b (67 ± 15 %) cannot be ruled out on 90 images, but has little chance." in found.recommendation
+    assert "b (67 ± 14 %) cannot be ruled out on 90 images, but has little chance." in found.recommendation
 
 
 def test_a_difference_of_few_images_is_not_clear_and_order_and_share_agree() -> None:
@@ -221,16 +226,15 @@ UNKNOWN: dict[str, int | None] = {"flops": None, "parameters": None}
         ({"a": UNKNOWN, "b": UNKNOWN}, "a", "a has the highest estimate."),
         ({"a": UNKNOWN, "b": {"flops": 5, "parameters": 5}}, "a", "a has the highest estimate."),
         ({"a": {"flops": 5, "parameters": 7}, "b": {"flops": 5, "parameters": 7}}, "a", "a has the highest estimate."),
-        ({"a": {"flops": 5, "parameters": 7}, "b": {"flops": 5, "parameters": 6}}, "b", "the two (6 parameters)."),
         (
             {"a": {"flops": None, "parameters": 7}, "b": {"flops": 1, "parameters": 6}},
             "b",
-            "b is the cheaper of the two (6 parameters).",
+            "b is 1.2 times cheaper (6 parameters) than a.",
         ),
         (
             {"a": {"flops": 9}, "b": {"flops": 3}, "c": {"flops": 3}},
             "b",
-            "none of them has fewer operations per image than b (3).",
+            "b is 3.0 times cheaper (3 operations per image) than a.",
         ),
     ],
 )
@@ -240,7 +244,35 @@ def test_cheaper_is_stated_only_if_the_cost_is_known_and_smaller(
     found = answer(tied(**costs))
     assert found.choice is not None and found.choice.model == choice
     assert reason in found.recommendation
-    assert ("cheaper" in found.recommendation) == ("cheaper" in reason or "the two (6" in reason)
+    assert ("cheaper" in found.recommendation) == ("cheaper" in reason)
+
+
+@pytest.mark.parametrize(
+    ("prefer", "choice"),
+    [("", "a"), ("accuracy", "a"), ("cheap", "b"), ("0", "a"), ("0.3", "b"), ("1", "c"), ("45", "d")],
+)
+def test_the_preferred_candidate(prefer: str, choice: str) -> None:
+    results = [
+        probed("a", hits(10), flops=900),
+        probed("b", hits(12, 300), flops=500),
+        probed("c", hits(19, 600), flops=480),
+        probed("d", hits(300), flops=1),
+    ]
+    found = answer(results, prefer=prefer)
+    assert found.choice is not None and found.choice.model == choice
+    assert found.to_dict()["prefer"] == prefer
+    unknown = [replace(r, details={**r.details, "flops": None}) for r in results]
+    assert answer(unknown, prefer=prefer).choice.model == "a", "costs are unknown"  # type: ignore[union-attr]
+
+
+def test_a_price_above_a_point_is_not_paid_by_default() -> None:
+    some = np.arange(1000) < 200
+    one, other = hits(0)[some], hits(3, 20)[some]
+    found = answer([probed("a", one, flops=900), probed("b", other, flops=100)])
+    assert not found.clear and found.choice is not None and found.choice.model == "a"
+    assert "The cheaper b is 9.0 times cheaper (100 operations per image) and is expected to lose 1.5 points." in (
+        found.recommendation
+    )
 
 
 def test_names_are_inserted_and_not_replaced() -> None:
@@ -269,6 +301,27 @@ def test_fine_tuning_is_compared_with_its_prediction() -> None:
     assert inside.recommendation.endswith("This confirms what was expected of a.")
     above = with_truth(ranking, [trained("a", 0.99)])
     assert "points above the 95 %" in above.recommendation and "confirm" not in above.recommendation
+
+
+def test_a_gap_between_fine_tuning_and_prediction_is_explained() -> None:
+    def outcomes(right: int, of: int = 400) -> str:
+        return "1" * right + "0" * (of - right)
+
+    def tuned(model: str, right: int, probe: int) -> Result:
+        details = {"hits": outcomes(right), "probe_hits": outcomes(probe)}
+        return replace(trained(model, right / 400), details=details)
+
+    ranking = answer([probed("a", hits(0)), probed("b", hits(80))])
+    shifted = with_truth(ranking, [tuned("a", 180, 172)])
+    first = shifted.candidates[0]
+    assert first.gap == pytest.approx(0.45 - 0.9) and first.gap_low < first.gap < first.gap_high < 0
+    assert (first.tuning, first.probe_tested) == pytest.approx((0.02, 0.43)) and first.tuning_low > 0
+    assert "a 45.0 %, -45.0 points beside the prediction of 90.0 %" in shifted.recommendation
+    assert "the linear head alone reaches 43.0 % on the same test images" in shifted.recommendation
+    assert "mostly because the test images differ from the training images" in shifted.recommendation
+    assert "mostly because of fine-tuning" in with_truth(ranking, [tuned("a", 180, 358)]).recommendation
+    same = with_truth(ranking, [tuned("a", 358, 356)])
+    assert "no significant gap" in same.recommendation and "confirms" in same.recommendation
 
 
 def test_the_choice_stays_if_another_reached_more_without_a_test() -> None:
@@ -306,6 +359,19 @@ def test_a_clipped_interval_is_shown_by_its_limits() -> None:
     none = answer([probed("a", np.zeros(48, bool))])
     assert f"expect 0 to {100 * none.candidates[0].high:.0f} %" in none.recommendation
     assert "± 2 %" in answer([probed("a", hits(0))]).recommendation
+
+
+def test_accuracy_of_classes_and_images_that_share_a_fold_are_stated() -> None:
+    found = probed("a", hits(0))
+    labels = written_numbers(np.arange(1000) // 500)
+    more = {"labels": labels, "class_names": ["cat", "dog"], "copies": 7, "groups": 30, "evaluated": 990}
+    one = answer([replace(found, details={**found.details, **more})])
+    expected = {"cat": hits(0)[:500].mean(), "dog": hits(0)[500:].mean()}
+    assert one.candidates[0].per_class == pytest.approx(expected)
+    assert one.to_dict()["candidates"][0]["per_class"] == pytest.approx(expected)
+    assert "Lowest per-class accuracy of a: " in one.per_class_text({})
+    assert (one.copies, one.groups, one.evaluated, one.to_dict()["copies"]) == (7, 30, 990, 7)
+    assert [note.split(" ")[0] for note in one.notes] == ["30", "7", "10"]
 
 
 def with_majority(result: Result, majority: float) -> Result:

@@ -1,7 +1,7 @@
 """The answer, made when results are read: the expected accuracy of each candidate and the one to fine-tune.
 
 Candidates are ordered by the cross-validated accuracy of a linear head on their features. `stats.decide` compares them
-on the same images; of the candidates that are statistically tied for the first place, the cheapest is recommended. The
+on the same images; the first is recommended, unless one that is statistically tied with it is much cheaper. The
 transferability scores are further evidence: their mean rank does not change the order.
 
 A score on half of the images differs from the score on all of them: N-LEEP is higher by 0.2 for one checkpoint and by
@@ -20,7 +20,7 @@ import numpy as np
 from unseen.benchmarks.rank.candidates import Candidate as Candidate
 from unseen.benchmarks.rank.candidates import CheckpointRanking as CheckpointRanking
 from unseen.benchmarks.rank.details import EXPECTED, POOLED, TRUTH, RankDetails, RankParameters
-from unseen.benchmarks.rank.scoring import estimates, read_hits
+from unseen.benchmarks.rank.expected import estimates, read_hits, read_numbers
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError, UnseenError
 from unseen.core.identity import Values, canonical_json
@@ -29,14 +29,14 @@ from unseen.ranking.cards import combine_terms, find_score
 from unseen.results import comparable
 from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate
-from unseen.stats import Decision, Interval, decide
+from unseen.stats import Decision, Interval, accuracy_interval, decide, paired_difference, unpaired_difference
 
 #: The results of one candidate, by score.
 Scores = Mapping[str, Result]
 
 
 def answer(
-    results: Iterable[Result], *, top: int = 1, notes: Sequence[str] = (), measure: str = ""
+    results: Iterable[Result], *, top: int = 1, notes: Sequence[str] = (), measure: str = "", prefer: str = ""
 ) -> CheckpointRanking:
     """Return the ranking of the checkpoints of some results.
 
@@ -45,6 +45,7 @@ def answer(
         top: how many checkpoints the recommendation names.
         notes: about the whole ranking, before the notes of the results.
         measure: what the expected values are; by default what the results state, or accuracy.
+        prefer: the policy of the recommendation (`CheckpointRanking.choice`).
 
     Raises:
         DataError: there is no score, or the results do not belong together.
@@ -62,6 +63,7 @@ def answer(
     combined, compared = combine(able, scores), _estimates(ranked, able)
     decision = decide(compared, seed=_parameters(own[0]).seed)
     details = _details(next((result for result in own if result.ok), own[0]))
+    judged = [_details(r[EXPECTED]) for r in able if EXPECTED in r and r[EXPECTED].ok]
     twins = [
         f"{c.model} has the weights of {c.same_as}: they are one checkpoint under two names"
         for c in ranked
@@ -79,7 +81,10 @@ def answer(
         seconds=sum(result.seconds for result in own),
         measure=measure or details.measure,
         majority=details.majority,
-        notes=(*notes, *combined.notes, *dict.fromkeys(twins)),
+        evaluated=max((d.evaluated for d in judged), default=0),
+        groups=max((d.groups for d in judged), default=0),
+        prefer=prefer,
+        notes=(*notes, *_fold_notes(judged), *combined.notes, *dict.fromkeys(twins)),
         parameters=shared(own[0].cell),
         record=records_by_dataset(own)[own[0].cell.dataset],
         top=top,
@@ -88,12 +93,27 @@ def answer(
     )
 
 
-def rankings(results: Iterable[Result]) -> list[CheckpointRanking]:
+def _fold_notes(judged: Sequence[RankDetails]) -> list[str]:
+    """State which images share a fold, and which have no outcome."""
+    copies, groups = (max((getattr(d, name) for d in judged), default=0) for name in ("copies", "groups"))
+    alone = max((d.images - d.evaluated for d in judged if d.evaluated), default=0)
+    found = [f"{groups:,} groups of images: cross-validation divides none"] if groups else []
+    if copies:
+        found.append(f"{copies:,} images are near-duplicates of others, by their features: they share a fold with them")
+    if alone:
+        found.append(
+            f"{alone:,} images are the only ones of their class (or group of their class), so that their accuracy is "
+            "extrapolated from the other classes"
+        )
+    return found
+
+
+def rankings(results: Iterable[Result], prefer: str = "") -> list[CheckpointRanking]:
     """Return one ranking per dataset and setting, with the accuracy of candidates that were fine-tuned."""
     everything = list(results)
     truth = truth_results(everything)
     return [
-        with_truth(answer(group), [r for r in truth if r.cell.dataset == group[0].cell.dataset])
+        with_truth(answer(group, prefer=prefer), [r for r in truth if r.cell.dataset == group[0].cell.dataset])
         for group in grouped(r for r in everything if not is_bare(r))
     ]
 
@@ -112,9 +132,26 @@ def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> Checkpo
     """Return the ranking with the test accuracy of the candidates that were fine-tuned."""
     found = {result.cell.model: result for result in results}
     reached = {model: result.metrics["top1"] for model, result in found.items() if result.ok}
-    candidates = tuple(replace(c, finetuned=reached.get(c.model, math.nan)) for c in ranking.candidates)
+    candidates = tuple(
+        replace(c, finetuned=reached[c.model], **_beside(c, _details(found[c.model]))) if c.model in reached else c
+        for c in ranking.candidates
+    )
     notes = [f"fine-tuning {model} failed: {result.error}" for model, result in found.items() if not result.ok]
     return replace(ranking, candidates=candidates, notes=(*ranking.notes, *notes))
+
+
+def _beside(c: Candidate, details: RankDetails) -> Values:
+    """Return the fields that compare the outcomes of fine-tuning with the prediction and with the linear head."""
+    if not details.hits or not details.probe_hits:
+        return {}
+    tuned, probe = read_hits(details.hits), read_hits(details.probe_hits)
+    known = np.isfinite(tuned) & np.isfinite(probe)
+    gap = unpaired_difference(accuracy_interval(tuned[known]), Interval(c.expected, c.low, c.high, n=int(known.sum())))
+    tuning = paired_difference(tuned[known], probe[known])
+    found: dict[str, object] = {"probe_tested": float(probe[known].mean())}
+    for name, each in (("gap", gap), ("tuning", tuning)):
+        found |= {name: each.value, f"{name}_low": each.low, f"{name}_high": each.high}
+    return found
 
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
@@ -182,6 +219,11 @@ def _candidates(by_candidate: Mapping[tuple[str, str], Scores]) -> list[Candidat
                 flops=first.flops,
                 dimensions=first.dimensions,
                 images_per_second=first.images_per_second,
+                latency=first.latency,
+                batch_latency=first.batch_latency,
+                memory=first.memory,
+                per_class=_per_class(probe := next((d for d in known if d.hits), first)),
+                copies=probe.copies,
                 same_as="" if twin == model else twin,
                 notes=tuple(dict.fromkeys(note for details in known for note in details.notes)),
                 error=at_layer[0].error if failed else "",
@@ -189,6 +231,18 @@ def _candidates(by_candidate: Mapping[tuple[str, str], Scores]) -> list[Candidat
             )
         )
     return found
+
+
+def _per_class(details: RankDetails) -> dict[str, float]:
+    """Return the cross-validated accuracy of every class; NaN for a class without an evaluated image."""
+    if not details.labels:
+        return {}
+    hits, labels = read_hits(details.hits), read_numbers(details.labels)
+    known = np.isfinite(hits)
+    counts = np.bincount(labels[known], minlength=len(details.class_names))
+    with np.errstate(invalid="ignore"):
+        shares = np.bincount(labels[known], hits[known], len(details.class_names)) / counts
+    return dict(zip(details.class_names, shares.tolist(), strict=True))
 
 
 def _estimates(candidates: Sequence[Candidate], results: Sequence[Scores]) -> dict[str, Estimate]:
@@ -200,7 +254,7 @@ def _estimates(candidates: Sequence[Candidate], results: Sequence[Scores]) -> di
     }
     if len({result.cell.version for result in found.values()}) > 1:
         return {}
-    return estimates({label: read_hits(_details(result).hits) for label, result in found.items()})
+    return estimates({label: _details(result) for label, result in found.items()})
 
 
 def _ordered(candidates: Sequence[Candidate], decision: Decision, combined: Combined) -> list[Candidate]:

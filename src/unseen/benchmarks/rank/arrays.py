@@ -6,6 +6,7 @@ is based on, and LogME.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -16,10 +17,10 @@ from numpy.typing import ArrayLike
 from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.details import EXPECTED, POOLED, RankDetails
-from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable
+from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable, check_prefer
 from unseen.benchmarks.rank.scoring import MEASURES, ScoredImages, score_result
 from unseen.benchmarks.workbench import SplitRows
-from unseen.core.arrays import AnyArray
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.identity import digest
 from unseen.core.records import Cell, Result
@@ -39,6 +40,9 @@ def rank_features(
     resamples: int = 40,
     seed: int = 0,
     top: int = 1,
+    metric: Literal["accuracy", "balanced"] = "accuracy",
+    prefer: str = "",
+    groups: ArrayLike | None = None,
 ) -> CheckpointRanking:
     """Rank feature matrices by the expected accuracy of a linear head on them.
 
@@ -49,7 +53,8 @@ def rank_features(
         kind: of the targets; "auto" takes whole numbers and texts for classes, 0 and 1 in several columns for labels
             and other numbers for values.
         scores: transferability scores to compute in addition; for classes only.
-        resamples, seed, top: as for `unseen rank`.
+        resamples, seed, top, metric, prefer: as for `unseen rank`.
+        groups: (n,) group of each row, such as the video of a frame; cross-validation divides no group.
 
     Raises:
         DataError: arrays that do not belong together.
@@ -67,36 +72,46 @@ def rank_features(
     for name in scores:
         if find_score(name).needs_head or find_score(name).needs_training:
             raise UsageError(f"{name} needs the model itself; arrays have none.")
+    check_prefer(prefer)
+    if metric != "accuracy" and target != CLASS:
+        raise UsageError(f"a balanced accuracy is for classes; the targets are {kind_of(wanted)}.")
     notes: list[str] = []
     if target != CLASS:
         scores, resamples = ("logme",), 0
     elif scores is DEFAULT_SCORES:
         widest = max(rows.shape[1] for rows in arrays.values())
         scores, notes = affordable(len(wanted), widest, len(np.unique(wanted)))
-    options = {"layer": POOLED, "split": "train", "sample": 0, "resamples": resamples, "seed": seed}
+    options: dict[str, Any] = {"layer": POOLED, "split": "train", "sample": 0, "resamples": resamples, "seed": seed}
+    options |= {"metric": metric} if metric != "accuracy" else {}
+    together = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+    if together is not None and len(together) != len(wanted):
+        raise DataError(f"there are {len(together)} groups for {len(wanted)} targets: give the group of every row.")
     results: list[Result] = []
     for name, rows in arrays.items():
-        images = _ArrayImages(rows, wanted, target)
+        images = _ArrayImages(rows, wanted, target, together)
         for score in dict.fromkeys((EXPECTED, *scores)):
             cell = Cell("rank", name, "arrays", {"score": score, **options}, revision=images.revision)
             try:
                 results.append(score_result(cell, find_score(score), images, resamples=resamples, seed=seed))
             except UnseenError as error:
                 results.append(Result(cell, error=str(error)))
-    return answer(results, top=top, notes=notes, measure=MEASURES[target])
+    return answer(
+        results, top=top, notes=notes, measure=MEASURES[target] if metric == "accuracy" else "", prefer=prefer
+    )
 
 
 class _ArrayImages(ScoredImages):
     """Feature rows and their targets in place of a checkpoint and its images."""
 
-    def __init__(self, rows: AnyArray, targets: AnyArray, kind: Target) -> None:
+    def __init__(self, rows: AnyArray, targets: AnyArray, kind: Target, groups: IntArray | None) -> None:
         self.split, count = "train", len(rows)
-        labels = np.zeros(count, np.int64)
+        labels, names = np.zeros(count, np.int64), np.empty(0)
         if kind == CLASS:
-            targets = labels = np.unique(targets, return_inverse=True)[1].astype(np.int64).reshape(-1)
+            names, index = np.unique(targets, return_inverse=True)
+            targets = labels = index.astype(np.int64).reshape(-1)
         self._features = {POOLED: SplitRows(rows, labels, np.arange(count), count)}
-        split = SimpleNamespace(targets=targets, names=[f"row {i}" for i in range(count)])
-        self.dataset: Any = SimpleNamespace(target=kind, split=lambda _split: split)
+        split = SimpleNamespace(targets=targets, names=[f"row {i}" for i in range(count)], groups=groups)
+        self.dataset: Any = SimpleNamespace(target=kind, split=lambda _split: split, class_names=names)
         self.about = RankDetails(total=count, checkpoint=_content(rows))
         self.revision = f"{self.about.checkpoint[:12]}+{_content(targets)[:12]}"
 
@@ -109,4 +124,7 @@ def kind_of(targets: AnyArray) -> Literal["classes", "values", "labels"]:
 
 
 def _content(values: AnyArray) -> str:
-    return digest([str(values.dtype), list(values.shape), np.ascontiguousarray(values).tobytes().hex()])
+    if values.dtype.hasobject:
+        return digest(values.tolist())
+    buffer = hashlib.sha256(np.ascontiguousarray(values).view(np.uint8).data).hexdigest()
+    return digest([str(values.dtype), list(values.shape), buffer])

@@ -10,17 +10,22 @@ from typing import Any
 from unseen.benchmarks.rank.details import POOLED
 from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord
-from unseen.reports.wording import amount, listed
+from unseen.reports.wording import amount, is_reference, listed
 from unseen.results.table import DisplayNames
 from unseen.stats import Candidate as Estimate
 from unseen.stats import Decision, decide
 
 #: A cheap candidate is recommended only if it comes first in at least this share of samples.
 FAIR = 0.1
+#: How many times cheaper than the first a candidate must be to be recommended in its place.
+CHEAPER = 2.0
+#: Points of expected accuracy that being so much cheaper is worth at most.
+WORTH = 0.01
 #: What a candidate costs, the cost that decides first: attribute, and its name in a sentence.
 _COSTS = {"flops": "operations per image", "parameters": "parameters"}
 #: What is expected, in a sentence.
-_MEASURES = {"accuracy": "", "R2": "R\u00b2 ", "precision": "a precision of "}
+_MEASURES = {"accuracy": "", "balanced accuracy": "a balanced accuracy of ", "R2": "R\u00b2 "}
+_MEASURES |= {"precision": "a precision of "}
 
 
 @dataclass(frozen=True)
@@ -40,9 +45,16 @@ class Candidate:
         extraction_seconds, scoring_seconds: time of the computation; one extraction serves all layers.
         parameters, flops, dimensions: of the features.
         images_per_second: of the extraction on the machine that ran it.
+        latency, batch_latency, memory: seconds of one image alone, seconds per image in a batch, and bytes, of the
+            model on the machine that ran it.
+        per_class: cross-validated accuracy by class; NaN for a class without an evaluated image.
+        copies: near-duplicates that its features show.
         same_as: an earlier candidate that has the same weights.
         dropped_after: images after which successive halving dropped it; 0 otherwise.
         finetuned: test accuracy after fine-tuning; NaN without `--finetune-top`.
+        probe_tested: test accuracy of the linear head before fine-tuning.
+        gap, gap_low, gap_high: `finetuned` minus `expected`, with its 95 % confidence interval.
+        tuning, tuning_low, tuning_high: `finetuned` minus `probe_tested` on the same test images, with its interval.
         notes: remarks of its scores.
         error: why it could not be ranked.
         revision: of the weights and the data.
@@ -69,9 +81,21 @@ class Candidate:
     flops: int | None = None
     dimensions: int | None = None
     images_per_second: float | None = None
+    latency: float | None = None
+    batch_latency: float | None = None
+    memory: int | None = None
+    per_class: Mapping[str, float] = field(default_factory=dict)
+    copies: int = 0
     same_as: str = ""
     dropped_after: int = 0
     finetuned: float = math.nan
+    probe_tested: float = math.nan
+    gap: float = math.nan
+    gap_low: float = math.nan
+    gap_high: float = math.nan
+    tuning: float = math.nan
+    tuning_low: float = math.nan
+    tuning_high: float = math.nan
     notes: tuple[str, ...] = ()
     error: str = ""
     revision: str = ""
@@ -93,7 +117,8 @@ class Candidate:
 
     def to_dict(self) -> Values:
         """Return JSON values: NaN becomes None."""
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
+        plain = asdict(self) | {"per_class": {k: None if math.isnan(v) else v for k, v in self.per_class.items()}}
+        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in plain.items()}
 
 
 @dataclass(frozen=True)
@@ -106,8 +131,11 @@ class CheckpointRanking:
         images, total: images that were used, and images of the split.
         resamples: half-samples behind the intervals of mean ranks.
         seconds: of the cells, or of the whole run.
-        measure: what `expected` is: "accuracy", "R2" of values, or "precision" of several labels.
+        evaluated: images that cross-validation evaluated; fewer than `images` if a class has one image only.
+        groups: groups of images that share a fold; 0 without groups.
+        measure: what `expected` is: "accuracy", "balanced accuracy", "R2" of values, or "precision" of several labels.
         majority: share of the most frequent class; None if unknown.
+        prefer: the policy of `choice`: "accuracy", "cheap", a number of points, or "" for the default.
         notes: about the whole ranking.
         parameters: the options that all of its cells share.
         top: how many candidates the recommendation names.
@@ -129,6 +157,9 @@ class CheckpointRanking:
     seconds: float
     measure: str = "accuracy"
     majority: float | None = None
+    evaluated: int = 0
+    groups: int = 0
+    prefer: str = ""
     notes: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     top: int = 1
@@ -162,25 +193,55 @@ class CheckpointRanking:
         return self.measure != "R2"
 
     @property
+    def copies(self) -> int:
+        """Near-duplicates among the images: the largest number that the features of a candidate show."""
+        return max((c.copies for c in self.candidates), default=0)
+
+    @property
     def chance(self) -> float | None:
         """Accuracy of a random guess; None for values and several labels."""
-        return 1 / self.classes if self.measure == "accuracy" and self.classes else None
+        return 1 / self.classes if self.measure.endswith("accuracy") and self.classes else None
 
     @property
     def baseline(self) -> float | None:
         """The expected value of a constant prediction: the most frequent class, or the mean; None if unknown."""
-        return {"accuracy": self.majority, "R2": 0.0}.get(self.measure)
+        return {"accuracy": self.majority, "balanced accuracy": self.chance, "R2": 0.0}.get(self.measure)
+
+    @property
+    def beats_guessing(self) -> bool | None:
+        """Whether a candidate is significantly better than a constant prediction; None if this is unknown."""
+        known = [c for c in self.candidates if math.isfinite(c.low)]
+        return None if self.baseline is None or not known else any(c.low > self.baseline for c in known)
 
     @property
     def choice(self) -> Candidate | None:
         """The recommended candidate, or None if no accuracy could be estimated.
 
-        It is the cheapest of those that may be the best with a fair chance. Costs are compared only if they are known
-        for all of these candidates; otherwise, and among equal costs, the highest expected accuracy decides.
+        By default it is the first by expected accuracy, unless a candidate that is statistically tied with it, has a
+        fair chance to be the best and at most WORTH less expected accuracy is at least CHEAPER times cheaper. `prefer`
+        changes this: "accuracy" is always the first; "cheap" the cheapest that is tied with it and has a fair chance;
+        a number of points the cheapest that is expected to lose no more. Costs are compared only if they are known for
+        both; otherwise, and among equal costs, the highest expected accuracy decides.
         """
         rivals = self._rivals
-        known = [name for name in _COSTS if all(getattr(c, name) is not None for c in rivals)]
-        return min(rivals, key=lambda c: (*(getattr(c, name) for name in known), c.rank), default=None)
+        if not rivals or self.prefer == "accuracy":
+            return rivals[0] if rivals else None
+        first = rivals[0]
+        if self.prefer == "cheap":
+            known = [name for name in _COSTS if all(getattr(c, name) is not None for c in rivals)]
+            return min(rivals, key=lambda c: (*(getattr(c, name) for name in known), c.rank))
+        if self.prefer:
+            allowed = first.expected - float(self.prefer) / (100 if self.percent else 1)
+            near = [c for c in self._distinct if c is first or (c.expected >= allowed and _ratio(first, c) > 1)]
+            return max(near, key=lambda c: (_ratio(first, c), -c.rank))
+        near = [c for c in rivals if first.expected - c.expected <= WORTH and _ratio(first, c) >= CHEAPER]
+        near += [c for c in rivals if c.expected == first.expected and _ratio(first, c) > 1]
+        return max([first, *near], key=lambda c: (_ratio(first, c) >= CHEAPER, c.expected, _ratio(first, c), -c.rank))
+
+    @property
+    def front(self) -> list[Candidate]:
+        """The candidates that no other is both better and cheaper than (Pareto), cheapest first."""
+        return pareto([c for c in self._distinct if math.isfinite(c.expected)])
 
     @property
     def _distinct(self) -> list[Candidate]:
@@ -203,6 +264,10 @@ class CheckpointRanking:
             "choice": None if self.choice is None else self.choice.to_dict(),
             "clear": self.clear,
             "chance": self.chance,
+            "baseline": self.baseline,
+            "beats_guessing": self.beats_guessing,
+            "copies": self.copies,
+            "pareto": [candidate.label for candidate in self.front],
             "possibly_best": [candidate.label for candidate in self.equals],
             "recommendation": self.recommendation,
             "record": self.record.to_dict(),
@@ -227,8 +292,9 @@ class CheckpointRanking:
     @property
     def targets_text(self) -> str:
         """Return " of 14 classes" or " with up to 5 labels"; nothing for values."""
-        kinds = {"accuracy": f" of {self.classes} classes", "precision": f" with up to {self.classes} labels"}
-        return kinds.get(self.measure, "")
+        if self.measure.endswith("accuracy"):
+            return f" of {self.classes} classes"
+        return f" with up to {self.classes} labels" if self.measure == "precision" else ""
 
     @property
     def guessing_text(self) -> str:
@@ -259,14 +325,15 @@ class CheckpointRanking:
             excluded = [] if self.clear else [c for c in rivals if c not in self.equals]
             texts.append(f"Ruled out, significantly behind: {self._listed(excluded, names)}." if excluded else "")
             texts.append(self._lead(rivals[1], names) if self.clear else self._tie(choice, names))
+            texts.append(self._reason(choice, names))
             others = [c.named(names) for c in self._distinct if c is not choice][: max(self.top, 1) - 1]
             texts.append(f"Then try {listed(others)}." if others else "")
         return " ".join(text for text in (*texts, self._finetuned(names)) if text)
 
     def _versus_guessing(self) -> str:
-        """State whether the best candidate is no better than a constant prediction; nothing if it is better."""
+        """State whether no candidate is better than a constant prediction; nothing if one is better."""
         baseline, first = self.baseline, self.candidates[0]
-        if baseline is None or not first.low <= baseline:
+        if baseline is None or self.beats_guessing:
             return ""
         constant = f"the most frequent class ({100 * baseline:.1f} %)" if self.percent else "the mean of all values"
         verb = "beats guessing" if first.high <= baseline else "is significantly better than guessing"
@@ -283,21 +350,54 @@ class CheckpointRanking:
     def _tie(self, choice: Candidate, names: DisplayNames) -> str:
         """Name the candidates that are tied with the choice and why it is the choice, then those with little chance."""
         tied = [c for c in self._rivals if c is not choice]
-        unlikely = [c for c in self.equals if c not in self._rivals]
+        unlikely = [c for c in self.equals if c not in self._rivals and c is not choice]
         where, text = f" on {self.images:,} images", "The lead is not significant:"
         if tied and tied[0].expected == choice.expected:
             text = "No candidate leads:"
         if tied:
             verb = "is" if len(tied) == 1 else "are"
-            text += f" {self._listed(tied, names)} {verb} statistically tied with it{where}, and "
-            text += f"{_why(choice, tied, choice.named(names))}."
+            text += f" {self._listed(tied, names)} {verb} statistically tied with it{where}."
         if unlikely:
             verb = "has" if len(unlikely) == 1 else "have"
             text += f" {self._listed(unlikely, names)} cannot be ruled out{' either' if tied else where}, but {verb} "
             text += "little chance."
         return text
 
-    def _listed(self, candidates: Sequence[Candidate], names: DisplayNames) -> str:
+    def _reason(self, choice: Candidate, names: Mapping[str, str]) -> str:
+        """State why the choice is not the first by expected accuracy, or what a cheaper candidate would cost."""
+        first = self._distinct[0]
+        if choice is not first and choice.expected == first.expected:
+            return f"{choice.named(names)} is {_cheaper(first, choice)} than {first.named(names)}."
+        if choice is not first:
+            price = self.points(first.expected - choice.expected)
+            return (
+                f"{first.named(names)} has the highest estimate ({self.expected_text(first)}); "
+                f"{choice.named(names)} is {_cheaper(first, choice)} and is expected to lose {price}."
+            )
+        cheaper = [c for c in self.front if _ratio(first, c) >= CHEAPER and c.expected < first.expected]
+        if not cheaper:
+            return "" if self.clear else f"{choice.named(names)} has the highest estimate."
+        best = max(cheaper, key=lambda c: c.expected)
+        price = self.points(first.expected - best.expected)
+        return f"The cheaper {best.named(names)} is {_cheaper(first, best)} and is expected to lose {price}."
+
+    def per_class_text(self, names: Mapping[str, str], lowest: int = 3) -> str:
+        """Name the classes with the lowest accuracy of the choice; nothing if they are unknown."""
+        known = {} if self.choice is None else {k: v for k, v in self.choice.per_class.items() if math.isfinite(v)}
+        if self.choice is None or len(known) < 2:
+            return ""
+        worst = sorted(known.items(), key=lambda each: each[1])[:lowest]
+        found = ", ".join(f"{name} {100 * value:.0f} %" for name, value in worst)
+        return f"Lowest per-class accuracy of {self.choice.named(names)}: {found}."
+
+    def front_text(self, names: Mapping[str, str]) -> str:
+        """Name the Pareto front of expected accuracy and cost, cheapest first; nothing if it is one candidate."""
+        if len(front := self.front) < 2:
+            return ""
+        shown = [f"{c.named(names)} ({self.expected_text(c)}, {_costs_text(c)})" for c in front]
+        return f"No candidate is both better and cheaper than (Pareto front): {listed(shown, limit=6)}."
+
+    def _listed(self, candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
         return listed([f"{c.named(names)} ({self.expected_text(c)})" for c in candidates], limit=5)
 
     def _finetuned(self, names: DisplayNames) -> str:
@@ -317,23 +417,64 @@ class CheckpointRanking:
         return text
 
 
-def _why(choice: Candidate, others: Sequence[Candidate], name: str) -> str:
-    """State why the choice is preferred to candidates that are tied with it, by the costs that are known."""
-    for attribute, unit in _COSTS.items():
-        own, theirs = getattr(choice, attribute), [getattr(c, attribute) for c in others]
-        if own is None or None in theirs or all(own == each for each in theirs):
-            continue
-        if all(own < each for each in theirs):
-            which = "cheaper of the two" if len(others) == 1 else f"cheapest of the {len(others) + 1}"
-            return f"{name} is the {which} ({amount(own)} {unit})"
-        return f"none of them has fewer {unit} than {name} ({amount(own)})"
-    return f"{name} has the highest estimate"
+def pareto(candidates: Sequence[Candidate], cost: str = "flops", *, less: bool = True) -> list[Candidate]:
+    """Return the candidates with no cheaper and better alternative, cheapest first; those of unknown cost are left out.
+
+    Args:
+        cost: the attribute that holds the cost.
+        less: whether a lower value is better.
+    """
+    sign = 1.0 if less else -1.0
+    found: list[Candidate] = []
+    priced = [c for c in candidates if getattr(c, cost)]
+    learned = [c for c in priced if not is_reference(c.model)] or priced  # random weights are no choice
+    for candidate in sorted(learned, key=lambda c: (sign * float(getattr(c, cost)), -c.expected)):
+        if not found or candidate.expected > found[-1].expected:
+            found.append(candidate)
+    return found
+
+
+def _ratio(first: Candidate, other: Candidate) -> float:
+    """Return how many times cheaper the other candidate is, by the first cost that is known for both; else 1."""
+    for name in _COSTS:
+        costs = getattr(first, name), getattr(other, name)
+        if None not in costs and costs[1]:
+            return float(costs[0] / costs[1])
+    return 1.0
+
+
+def _cheaper(first: Candidate, other: Candidate) -> str:
+    """Return how much cheaper the other candidate is: "2.1 times cheaper (768 M operations per image)"."""
+    name = next(n for n in _COSTS if None not in (getattr(first, n), getattr(other, n)))
+    measured = ""
+    if first.latency and other.latency:
+        measured = f", measured {1e3 * other.latency:.3g} ms instead of {1e3 * first.latency:.3g} ms for one image"
+    return f"{_ratio(first, other):.1f} times cheaper ({amount(getattr(other, name))} {_COSTS[name]}{measured})"
+
+
+def _costs_text(c: Candidate) -> str:
+    """Return what a candidate costs: "768 M operations, 12 ms"."""
+    parts = [f"{amount(c.flops)} operations"] if c.flops else []
+    parts += [f"{1e3 * c.latency:.3g} ms"] if c.latency else []
+    return ", ".join(parts)
 
 
 def _beside_prediction(c: Candidate) -> str:
-    """State where the fine-tuned accuracy lies relative to the confidence interval of the expected accuracy."""
+    """Compare the fine-tuned accuracy with its prediction, and explain a significant gap."""
     if math.isnan(c.expected):
         return "for which no accuracy was predicted"
-    off = max(c.low - c.finetuned, c.finetuned - c.high)
-    place = f"{100 * off:.1f} points {'below' if c.finetuned < c.low else 'above'}" if off > 0 else "inside"
-    return f"{place} the 95 % confidence interval of the prediction ({100 * c.low:.1f} to {100 * c.high:.1f} %)"
+    if math.isnan(c.gap):  # a result without outcomes of test images
+        off = max(c.low - c.finetuned, c.finetuned - c.high)
+        place = f"{100 * off:.1f} points {'below' if c.finetuned < c.low else 'above'}" if off > 0 else "inside"
+        return f"{place} the 95 % confidence interval of the prediction ({100 * c.low:.1f} to {100 * c.high:.1f} %)"
+    limits = f"95 % confidence interval {100 * c.gap_low:+.1f} to {100 * c.gap_high:+.1f}"
+    text = f"{100 * c.gap:+.1f} points beside the prediction of {100 * c.expected:.1f} % ({limits})"
+    if c.gap_low <= 0 <= c.gap_high:
+        return f"{text}: no significant gap"
+    tuned = f"{100 * c.tuning:+.1f} points, {100 * c.tuning_low:+.1f} to {100 * c.tuning_high:+.1f}"
+    probe = f"the linear head alone reaches {100 * c.probe_tested:.1f} % on the same test images"
+    if abs(c.probe_tested - c.expected) > abs(c.tuning):
+        why = "mostly because the test images differ from the training images, or are preprocessed differently"
+    else:
+        why = "mostly because of fine-tuning"
+    return f"{text}: {probe}, so the gap is {why} (fine-tuning itself: {tuned})"

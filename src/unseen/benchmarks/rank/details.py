@@ -30,7 +30,14 @@ class RankDetails(Typed):
         majority: share of the most frequent class.
         dimensions, head: width of the features, and of the class head if the score reads it.
         gflops: of the score.
-        hits: outcomes per held-out image (`scoring.written_hits`).
+        latency, batch_latency, memory: of the model on this machine (`unseen.features.extraction.Cost`).
+        hits: outcomes per held-out image (`expected.written_hits`), of fine-tuned accuracy per test image.
+        probe_hits: outcomes per test image of the linear head that fine-tuning starts from.
+        expected, size: expected value of `hits` on new images, and the effective number of images of its interval.
+        units, evaluated: groups of images (single images without groups) and images that have an outcome.
+        copies, groups: near-duplicates, and groups of the dataset, that share a fold.
+        balanced: whether `expected` weights all classes equally.
+        labels, class_names: class of every image (`expected.written_numbers`), and the names of the classes.
         checkpoint: digest of weights and preprocessing: equal for one checkpoint under two names.
         chance: accuracy of a random guess; stored with fine-tuned accuracy.
     """
@@ -50,9 +57,22 @@ class RankDetails(Typed):
     score_seconds: float | None = None
     extraction_seconds: float = 0.0
     images_per_second: float | None = None
+    latency: float | None = None
+    batch_latency: float | None = None
+    memory: int | None = None
     parameters: int | None = None
     flops: int | None = None
     hits: str | tuple[float | None, ...] = ""
+    probe_hits: str | tuple[float | None, ...] = ""
+    expected: float | None = None
+    size: float = 0.0
+    units: int = 0
+    evaluated: int = 0
+    copies: int = 0
+    groups: int = 0
+    balanced: bool = False
+    labels: str = ""
+    class_names: tuple[str, ...] = ()
     checkpoint: str = ""
     chance: float | None = None
 
@@ -64,6 +84,7 @@ class RankParameters(Typed):
     Attributes:
         score: id of the score, or "truth" for fine-tuned accuracy.
         layer: of the features; None for a score that has no layer of its own.
+        metric: "balanced" for the mean of per-class accuracies; "accuracy" by default.
         resamples: half-samples; None for a score that trains.
         early_learning_rate: of a score that trains; None for the others.
         learning_rates, steps, truth_seeds: of the sweep of fine-tuning.
@@ -71,6 +92,7 @@ class RankParameters(Typed):
 
     score: str = ""
     layer: str | None = None
+    metric: str = "accuracy"
     seed: int = 0
     resamples: int | None = None
     early_learning_rate: float | None = None
@@ -78,6 +100,10 @@ class RankParameters(Typed):
     steps: tuple[int, ...] = ()
     truth_seeds: int = 1
     batch_size: int = 32
+
+    @property
+    def balanced(self) -> bool:
+        return self.metric == "balanced"
 
 
 def _cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
@@ -111,7 +137,7 @@ RANK = BenchmarkInfo(
     targets=("class", "several", "number"),
     section="unseen.benchmarks.rank.section:rank_section",
     tables="unseen.benchmarks.rank.table:rank_tables",
-    candidate="unseen.benchmarks.rank.scoring:rank_candidate",
+    candidate="unseen.benchmarks.rank.expected:rank_candidate",
     cell_options=_cell_options,
     cell_citations=_cell_citations,
 )

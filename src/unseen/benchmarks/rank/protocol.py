@@ -11,12 +11,13 @@ Differs:    pools, tasks and budgets are those of the study file, so that a lapt
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from unseen.benchmarks.rank.scoring import ScoredImages, score_result
 from unseen.benchmarks.workbench import GIVEN, Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
 from unseen.core.identity import option
+from unseen.core.names import as_number
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
@@ -42,7 +44,7 @@ DEFAULT_SCORES = ("logme", "parc", "knn")
 DEAR = 5e13
 
 #: What a number depends on, beside score and layer: of a score over features, of one that trains, of the truth.
-_SCORED = ("split", "sample", "resamples", "seed")
+_SCORED = ("split", "sample", "resamples", "seed", "metric")
 _TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
 _TRUE = ("seed", "batch_size", "learning_rates", "steps", "truth_seeds")
 
@@ -63,6 +65,16 @@ class RankBenchmark(Benchmark):
     sample: Natural = option(0, help="Images to score, sampled with classes in proportion; 0 means all.", rare=True)
     resamples: Natural = option(40, help="Half-samples behind the intervals of the scores.", rare=True)
     seed: Natural = option(0, help="Random seed of samples, scores and fine-tuning.")
+    metric: Literal["accuracy", "balanced"] = option(
+        "accuracy", help="Order by accuracy, or balanced: by the mean of per-class accuracies."
+    )
+    prefer: str = option(
+        "",
+        neutral="it changes which candidate is recommended, and no number",
+        help="Recommend the first by expected accuracy (accuracy), the cheapest that is statistically tied with it "
+        "(cheap), or the cheapest within so many points (2). By default the first, unless one that is tied with it is "
+        "at least twice as cheap.",
+    )
     truth: bool = option(False, help="Also fine-tune every checkpoint, to evaluate the scores.")
     learning_rates: tuple[Rate, ...] = option(
         (0.001, 0.0001), help="Learning rates of --truth, each with every number of steps.", rare=True
@@ -82,6 +94,7 @@ class RankBenchmark(Benchmark):
             find_score(name)
         if not self.scores and not self.truth:
             raise UsageError("rank by at least one score, such as nleep. List them with: unseen ls scores.")
+        check_prefer(self.prefer)
         if not self.layers:
             raise UsageError("rank by at least one layer, such as pooled.")
         if self.truth and (not self.learning_rates or not self.steps):
@@ -120,6 +133,8 @@ class RankBenchmark(Benchmark):
             dataset.split("test")
 
     def _check_targets(self, dataset: str, kind: str, images: int, where: str) -> None:
+        if self.metric != "accuracy":
+            raise UsageError(f"a balanced accuracy is for classes; {dataset!r} has {kind}.")
         if images < FEWEST:
             raise DataError(f"{where}; ranking by {kind} needs at least {FEWEST}.")
         if self.truth:
@@ -144,7 +159,8 @@ class RankBenchmark(Benchmark):
 
     def idle(self) -> Collection[str]:
         used = {name for point in self.points("") for name in _options_of(point["score"])}
-        return ({*_SCORED, *_TRAINED, *_TRUE} - used) | (set() if "layer" in used else {"layers"})
+        unused = {"metric"} if self.metric == "accuracy" else set()
+        return ({*_SCORED, *_TRAINED, *_TRUE} - used) | (set() if "layer" in used else {"layers"}) | unused
 
     def plan(self, model: str, dataset: str) -> list[Cell]:
         found = []
@@ -191,6 +207,13 @@ class RankBenchmark(Benchmark):
             reason = f"{type(error).__name__}: {error}"
             details = {"traceback": traceback.format_exc()}
             return Result(cell, error=reason, seconds=perf_counter() - began, details=details)
+
+
+def check_prefer(prefer: str) -> None:
+    """Raise a `UsageError` unless `prefer` is "", accuracy, cheap or a number of points."""
+    points = as_number(prefer)
+    if prefer not in ("", "accuracy", "cheap") and (points is None or not 0 <= points < math.inf):
+        raise UsageError(f"prefer is accuracy, cheap or a number of points, such as 2; found {prefer!r}.")
 
 
 def affordable(images: int, dimensions: int, classes: int) -> tuple[tuple[str, ...], list[str]]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from unseen.benchmarks.rank.answer import is_bare, rankings, truth_results
-from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
+from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking, pareto
 from unseen.benchmarks.rank.table import (
     RankingRow,
     candidates_table,
+    per_class_table,
     published_tables,
     ranking_rows,
     scores_table,
@@ -27,7 +28,7 @@ from unseen.core.records import Result
 from unseen.ranking.cards import find_score, variant_of
 from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, assemble
 from unseen.reports.charts import Axis, Bars, Dots, Matrix, Panels, Scatter
-from unseen.reports.wording import SIGNIFICANT, TIED, family, is_reference, listed, short_names
+from unseen.reports.wording import SIGNIFICANT, TIED, family, listed, short_names
 from unseen.results.table import DisplayNames, default_tables
 from unseen.stats import Candidate as Estimate
 from unseen.stats import Interval
@@ -38,6 +39,7 @@ _FEW = 8
 COSTS = (
     ("flops", "operations per image (FLOPs)", True),
     ("parameters", "parameters", True),
+    ("latency", "seconds of one image, measured", True),
     ("images_per_second", "images per second, measured", False),
 )
 
@@ -45,7 +47,8 @@ COSTS = (
 def rank_section(material: Material, benchmark: str) -> Section | None:
     """Return the recommendation, what to expect, what it costs and every score; scores against truth if it is known."""
     own = [result for result in material.results if result.cell.benchmark == benchmark]
-    ranked, truth = rankings(own), truth_results(own)
+    prefer = str(material.options.get(benchmark, {}).get("prefer", ""))
+    ranked, truth = rankings(own, prefer), truth_results(own)
     bare = default_tables([result for result in own if is_bare(result)], material.names)
     if not ranked and not truth and not bare:
         return None
@@ -97,6 +100,8 @@ class _Ranked:
                 yield Standing(question, model, ranking.estimates.get(c.compared_as, alone), cells[model])
         yield from self._figures()
         yield candidates_table(ranking, names, cells)
+        if table := per_class_table(ranking, names):
+            yield table
 
     def _prose(self) -> Iterator[str]:
         ranking = self.ranking
@@ -107,6 +112,11 @@ class _Ranked:
             f"from {ranking.images:,} images{ranking.targets_text}{guessing}. Filled marks: the best candidate, or "
             "statistically tied with it (multiple comparisons with the best); hollow marks: significantly worse."
             f"{counted if ranking.counted else ''}"
+        )
+        yield from (
+            text
+            for text in (ranking.front_text(self.material.names), ranking.per_class_text(self.material.names))
+            if text
         )
         yield from (f"Note: {note}." for note in ranking.all_notes)
         papers = dict.fromkeys(find_score(score).citation for score in ranking.scores)
@@ -155,17 +165,6 @@ class _Ranked:
                 height=260,
             )
             yield Figure(f"Expected against {title}{self.where}", scatter, text, caption=text)
-
-
-def pareto(candidates: Sequence[Candidate], cost: str, *, less: bool) -> list[Candidate]:
-    """Return the candidates with no cheaper and better alternative, cheapest first."""
-    sign = 1.0 if less else -1.0
-    found: list[Candidate] = []
-    learned = [c for c in candidates if not is_reference(c.model)] or candidates  # random weights are no choice
-    for candidate in sorted(learned, key=lambda c: (sign * float(getattr(c, cost)), -c.expected)):
-        if not found or candidate.expected > found[-1].expected:
-            found.append(candidate)
-    return found
 
 
 # ---- scores against fine-tuned accuracy (NeuCRaB) --------------------------------------------------------------------

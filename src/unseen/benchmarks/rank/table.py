@@ -84,7 +84,9 @@ def candidates_table(
     scores = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
     tuned = ["fine-tuned (%)"] if any(math.isfinite(c.finetuned) for c in ranking.candidates) else []
     rank = ["mean rank"] if ranking.counted else []
-    columns = ["checkpoint", "#", style.heading, "behind", "FLOPs", "parameters", *tuned, *scores, *rank, "images/s"]
+    timed = ["ms, one image", "ms, batch", "memory (MB)"] if any(c.latency for c in ranking.candidates) else []
+    columns = ["checkpoint", "#", style.heading, "behind", "FLOPs", "parameters", *tuned, *scores, *rank]
+    columns += [*timed, "images/s"]
     rows = []
     for c in ranking.candidates:
         note = f"the weights of {c.same_as}" if c.same_as else ""
@@ -102,6 +104,8 @@ def candidates_table(
                 *(_number(c.finetuned, PERCENT) for _ in tuned),
                 *(_number(c.scores.get(name)) for name in scores),
                 *(_number(c.mean_rank) for _ in rank),
+                *([_number(v and v * 1e3) for v in (c.latency, c.batch_latency)] if timed else []),
+                *([_number(c.memory and c.memory / 1e6)] if timed else []),
                 _number(c.images_per_second),
             ]
         )
@@ -119,6 +123,23 @@ def candidates_table(
         rows=rows,
         row_keys=[c.model for c in ranking.candidates],
         notes=[note for note in notes if note],
+    )
+
+
+def per_class_table(ranking: CheckpointRanking, names: Mapping[str, str], most: int = 5) -> Table | None:
+    """Return the cross-validated accuracy of every class for the first candidates; None if it is unknown."""
+    shown = [c for c in ranking.ranked if c.per_class and not c.same_as][:most]
+    if not shown:
+        return None
+    classes = sorted(shown[0].per_class, key=lambda name: (math.isnan(v := shown[0].per_class[name]), v))
+    return Table(
+        caption=f"{names.get(ranking.dataset, ranking.dataset)}: cross-validated accuracy by class (%)",
+        columns=["class", *(c.named(names) for c in shown)],
+        rows=[
+            [TableCell(name, name.lower()), *(_number(c.per_class.get(name), PERCENT) for c in shown)]
+            for name in classes
+        ],
+        folded=True,
     )
 
 

@@ -27,7 +27,9 @@ from PIL import Image
 from torch import nn
 
 from unseen.benchmarks.rank.details import RankDetails, RankParameters
+from unseen.benchmarks.rank.expected import written_hits
 from unseen.benchmarks.workbench import Workbench
+from unseen.core.arrays import FloatArray
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import Dropped, RunRecord, search_record, split_record
 from unseen.data import Dataset, Split
@@ -60,10 +62,14 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
         options=FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam", clip=0.0, backbone_rate=1.0),
     )
 
+    outcomes: dict[tuple[int, float, int], FloatArray] = {}
+
     def trial(steps: int, rate: float, seed: int, head: nn.Linear | None) -> tuple[dict[str, Any], nn.Linear]:
         nonlocal lost
         found = run(steps=steps, learning_rate=rate, seed=seed, checkpoint=state(steps, rate, seed), head=head)
         lost = lost.merge(_record(dataset, images, found.dropped))
+        right = (found.predictions == images["test"].labels).astype(np.float64)
+        outcomes[steps, rate, seed] = np.where(found.predictions < 0, np.nan, right)
         row = {
             "steps": steps,
             "learning_rate": rate,
@@ -83,6 +89,11 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
     again = [trial(best["steps"], best["learning_rate"], seed, head)[0] for seed in seeds]
     # Without a step, no learning rate is used.
     chosen = {name: best[name] for name in ("steps", "learning_rate") if best["steps"] or name == "steps"}
+    every = np.arange(len(images["test"]))
+    reached = np.mean([outcomes[row["steps"], row["learning_rate"], row["seed"]] for row in [best, *again]], axis=0)
+    hits, probe_hits = (
+        written_hits(each, every, len(every)) for each in (reached, outcomes[0, probe["learning_rate"], options.seed])
+    )
     return Result(
         cell,
         metrics={
@@ -92,7 +103,7 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
         },
         seconds=sum(row["seconds"] for row in [*sweep, *again]),
         sweep=(*sweep, *again),
-        details=RankDetails(classes=classes, chance=1 / classes).to_dict(),
+        details=RankDetails(classes=classes, chance=1 / classes, hits=hits, probe_hits=probe_hits).to_dict(),
         record=lost.merge(search_record(sweep, chosen)),  # runs with other seeds are no candidates
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ from unseen.results.info import BenchmarkInfo
 from unseen.zeroshot.catalogue import expand_methods, load_method, make_method
 from unseen.zeroshot.embeddings import check_source, class_embeddings, normalise_embeddings
 from unseen.zeroshot.problem import (
+    IMAGENET_SPLITS,
     ClassSplit,
     FloatArray,
     Fold,
@@ -89,6 +91,12 @@ class ZslBenchmark(PromptOptions, Benchmark):
         "", dataset=True, help="Another dataset with the same classes to test on (Table 4).", rare=True
     )
     layer: str = option("pooled", help="Features to use: pooled, logits, or the name of a module.", rare=True)
+    split_file: str = option(
+        "",
+        file=True,
+        help="Published unseen classes of an ImageNet split, in place of WordNet's: a list, or JSON lists by split.",
+        rare=True,
+    )
     drop_unknown: bool = option(
         False,
         help="Ignore classes of --split file:PATH that the dataset does not have; otherwise they are an error.",
@@ -98,6 +106,8 @@ class ZslBenchmark(PromptOptions, Benchmark):
     def __post_init__(self) -> None:
         super().__post_init__()
         expand_methods(self.methods)
+        if self.split_file and self.split not in IMAGENET_SPLITS:
+            raise UsageError(f"--split-file has classes of an ImageNet split; with --split {self.split} it has no use.")
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -135,7 +145,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
         return {point["method"]: load_method(point["method"]).version, **prompts}
 
     def idle(self) -> Collection[str]:
-        unused = [] if self.drop_unknown else ["drop_unknown"]
+        unused = [name for name in ("drop_unknown", "split_file") if not getattr(self, name)]
         prompts = self.prompt_idle() if self.embedding == PROMPTS else [each.name for each in fields(PromptOptions)]
         return (*unused, *prompts)
 
@@ -327,6 +337,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
             counts=np.bincount(np.concatenate(list(labels.values())), minlength=len(names)).tolist(),
             share=self.share,
             seed=self.seed,
+            listed=Path(self.split_file.removeprefix("file:")).expanduser() if self.split_file else None,
             drop_unknown=self.drop_unknown,
         )
         seen = np.intersect1d(division.seen, self._trained(labels))

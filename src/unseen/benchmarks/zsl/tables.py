@@ -12,18 +12,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from unseen.benchmarks.zsl import ZSL
 from unseen.benchmarks.zsl.analysis import CHOSEN, METHOD, METRICS, main_settings, on_all_folds, settings
 from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of, plain_name, short_name
 from unseen.benchmarks.zsl.published import printed_value, source
+from unseen.core.arrays import FloatArray
 from unseen.core.records import Result
 from unseen.results.comparability import older_note
 from unseen.results.grid import candidate_of, summary_of
 from unseen.results.info import MetricStyle, metric_style
 from unseen.results.table import MARK_NOTE, DisplayNames, Table, TableCell, mark_of, run_findings
 from unseen.stats import Candidate, Decision, decide, unpaired_difference
+from unseen.zeroshot.outcomes import class_candidate, power_statement
 from unseen.zeroshot.problem import IMAGENET_SPLITS
 
+#: Heading of ZSL with its interval over classes.
+OVER_CLASSES = "ZSL over classes (%)"
 _PAIRS = (("ALE", "ALE-tran"), ("GFZSL", "GFZSL-tran"))
 #: The metrics of Fig. 5, then those of Fig. 6.
 IMAGENET_METRICS = ("zsl", "zsl_top5", "zsl_top10", "ts", "ts_top5", "ts_top10")
@@ -86,22 +92,50 @@ def decide_methods(results: Sequence[Result], metric: str) -> Decision:
     return decide({parameters_of(r).method: candidate(r, metric) for r in _with(results, metric)})
 
 
+def decide_over_classes(results: Sequence[Result]) -> Decision | None:
+    """Decide which methods differ for new unseen classes; None if the accuracies of classes are unknown."""
+    known = {parameters_of(r).method: _per_class(r) for r in _with(results, "zsl")}
+    if not known or any(len(values) < 2 for values in known.values()) or len({len(v) for v in known.values()}) > 1:
+        return None
+    return decide({method: class_candidate(values) for method, values in known.items()})
+
+
+def _per_class(result: Result) -> FloatArray:
+    return np.asarray(list(details_of(result).per_class.values()), np.float64)
+
+
+def _power(results: Sequence[Result], decision: Decision) -> str:
+    statement = power_statement({parameters_of(r).method: _per_class(r) for r in _with(results, "zsl")}, decision)
+    return f"Paired t-test over classes: {statement}" if statement else "One method: nothing is compared"
+
+
 def method_table(run: Run, *, folded: bool = False) -> Table:
     """Return the methods of a run by metrics, with the numbers of the paper where they are of the same question."""
     shown = [m for m in ZSL.columns if any(m in r.metrics for r in run.results)]
     decisions = {metric: decide_methods(run.results, metric) for metric in shown}
     paper = [m for m in METRICS if any(printed_value(r, m) is not None for r in run.results)]
+    classes = decide_over_classes(run.results)
     rows = []
     for result in run.results:
         method, details = parameters_of(result).method, details_of(result)
         chosen = ", ".join(f"{name} {value}" for name, value in details.best.items())
         note = "transductive" if details.transductive else ""
         cells = [_cell(result, metric, decisions[metric]) for metric in shown]
+        if classes is not None:
+            interval = classes.intervals.get(method)
+            mark = mark_of(method, classes)
+            over = TableCell() if interval is None else replace(measured(result), interval=interval, mark=mark)
+            cells.insert(shown.index("zsl") + 1, replace(over, n=None if interval is None else interval.n))
         printed = [number(printed_value(result, metric), metric) for metric in paper]
         rows.append([TableCell(method, note=note, hint=chosen), *cells, *printed])
     heads = [style_of(m).heading for m in shown] + [f"{style_of(m).title}, paper" for m in paper]
+    if classes is not None:
+        heads.insert(shown.index("zsl") + 1, OVER_CLASSES)
     marked = any(cell.mark for row in rows for cell in row)
     notes = [*_run_notes(run), f"{MARK_NOTE}." if marked else "", f"Paper: {source()}." if paper else ""]
+    if classes is not None:
+        about = "95 % confidence interval for new unseen classes"
+        notes.insert(1, f"{OVER_CLASSES}: {about}. {_power(run.results, classes)}.")
     columns, shown_notes = ["method", *heads], [note for note in notes if note]
     return Table(f"By method · {run.title}", columns, rows, folded=folded, notes=shown_notes)
 
@@ -162,7 +196,7 @@ def _run_notes(run: Run) -> list[str]:
     shared, findings = details.indistinguishable_classes, run_findings(run.results)
     found = [
         "Accuracies are means over classes unless the heading states otherwise",
-        "95 % confidence interval over test images in brackets" if known else "",
+        "95 % confidence interval over test images of these classes in brackets" if known else "",
         f"{details.seen_classes} seen and {details.unseen_classes} unseen classes",
         f"{details.train_images:,} training images",
         f"{details.test_images:,} test images of unseen and {details.seen_test_images:,} of seen classes",

@@ -2,7 +2,8 @@
 
 Options: `image=COLUMN`, `label=COLUMN` if their names are unusual (Kaggle's are known: image_id, label ...);
 `split=COLUMN` of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the
-images; `target=`, `pick=` and `bins=` as in `unseen.data.columns`; `seed=`. The card's notes state what was guessed.
+images; `target=`, `pick=` and `bins=` as in `unseen.data.columns`; `seed=`; `group=COLUMN`, such as the video or the
+patient of an image: no split or fold divides a group. The card's notes state what was guessed.
 Without a label column, columns of 0 and 1 are classes, or several labels per image.
 """
 
@@ -185,8 +186,8 @@ def _take(column: Cells, rows: Sequence[int]) -> Cells:
 
 def _images(columns: Columns, table: Path, options: Options) -> LabelledImages:
     names, notes = list(columns), []
-    image, label = options.text("image"), options.text("label")
-    for column in (image, label):
+    image, label, group = options.text("image"), options.text("label"), options.text("group")
+    for column in (image, label, group):
         if column is not None and column not in columns:
             raise UsageError(f"{table.name} has no column {column!r}. It has {', '.join(names)}.")
     if image is None:
@@ -204,12 +205,13 @@ def _images(columns: Columns, table: Path, options: Options) -> LabelledImages:
             notes.append(f"labels are those of column {label!r}")
         target, labels, note = read_labels(columns[label], options, label)
         notes += [note] if note else []
+    groups = None if group is None else columns[group]
     cells = columns[image]
     if cells and not isinstance(cells[0], str):
         files = [cell.get("path") if isinstance(cell, dict) else None for cell in cells]
         keys = encoded_sampling_keys(files, labels, None)
         items = LazyImages(len(cells), lambda i: _encoded(cells[i]))
-        return LabelledImages(items, labels, sampling_keys=keys, notes=tuple(notes), target=target)
+        return LabelledImages(items, labels, sampling_keys=keys, notes=tuple(notes), target=target, groups=groups)
     root = options.text("root")
     folder, ending = _find_root(str(cells[0]), table, root)
     if root is None and folder != table.parent:
@@ -226,6 +228,7 @@ def _images(columns: Columns, table: Path, options: Options) -> LabelledImages:
         notes=tuple(notes),
         keys=lambda i: content_key(paths[i]),
         target=target,
+        groups=groups,
     )
 
 

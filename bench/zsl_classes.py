@@ -1,0 +1,135 @@
+"""How often intervals over unseen classes cover the mean over all unseen classes, and the memory of prompts.
+
+    python bench/zsl_classes.py                  coverage on AWA1 and on CUB-like data, in percent
+    python bench/zsl_classes.py --memory         peak memory of 100,000 images among 21,000 classes
+
+The data are those of the paper in UNSEEN_GOLDEN_DATA/gbu: photographs of AWA1 (256 dimensions), and features that are
+simulated for the attributes and classes of CUB (`tests/zeroshot/test_nuisance.py`). Training classes and candidates
+are fixed: 25 and 25 classes of AWA1, 150 and 50 of CUB. Ten unseen classes are sampled with replacement, 200 times; the
+true value is the mean over all unseen classes, or the difference of two methods of it. The coverage of intervals over
+test images is shown beside it: they make no claim about other classes.
+
+Exits with 1 if an interval over classes covers less than 90 % or more than 97 %, or if the memory exceeds 2 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from tests.zeroshot.test_nuisance import made
+
+from unseen import stats
+from unseen.benchmarks.clip.protocol import classify
+from unseen.data import load_dataset
+from unseen.zeroshot.catalogue import load_method
+from unseen.zeroshot.outcomes import class_candidate
+from unseen.zeroshot.problem import unit_rows
+
+METHODS = {"ESZSL": {"gamma": 0, "lam": 0}, "SAE": {"lam": 1}, "GFZSL": {}}
+SAMPLED, SAMPLES, LEAST, MOST = 10, 200, 90.0, 97.0
+Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def awa1(folder: Path) -> Data:
+    """Training images, their classes, test images, their classes, and class embeddings of 25 and 25 classes."""
+    data = load_dataset(f"xlsa17:AWA1?features=lampert2009_256d.npz&root={folder}")
+    X = unit_rows(data.given_features["lampert2009_256d"]())  # type: ignore[attr-defined]
+    y = np.empty(len(X), np.int64)
+    for split in data.splits.values():
+        y[split.feature_rows] = split.labels
+    order = np.random.default_rng(0).permutation(50)
+    kept = np.concatenate([np.flatnonzero(y == c)[:100] for c in range(50)])
+    train, test = (kept[np.isin(y[kept], order[part])] for part in (slice(25), slice(25, 50)))
+    return X[train], y[train], X[test], y[test], data.attributes  # type: ignore[attr-defined]
+
+
+def cub_like(folder: Path) -> Data:
+    problem = made(folder, "CUB")
+    return problem.train.X, problem.train.y, problem.test_unseen.X, problem.test_unseen.y, problem.S
+
+
+def correct(data: Data) -> dict[str, np.ndarray]:
+    """Whether each test image is classified correctly among the unseen classes, by method."""
+    X, y, X_test, y_test, S = data
+    unseen, found = np.unique(y_test), {}
+    for name, params in METHODS.items():
+        fitted = load_method(name)(**params).fit(X, y, S)
+        found[name] = unseen[fitted.predict(X_test, S[unseen])] == y_test
+    return found
+
+
+def rows(name: str, data: Data) -> Iterator[tuple[str, list[float]]]:
+    """Yield what is estimated, the true value in percent, and the coverage over classes and over images."""
+    y, outcomes, rng = data[3], correct(data), np.random.default_rng(1)
+    members = [np.flatnonzero(y == c) for c in np.unique(y)]
+    chosen = rng.integers(0, len(members), (SAMPLES, SAMPLED))
+    per_class = {method: np.array([right[own].mean() for own in members]) for method, right in outcomes.items()}
+    for method, right in outcomes.items():
+        truth = per_class[method].mean()
+        classes = [truth in stats.class_interval(per_class[method][some]) for some in chosen]
+        images = []
+        for some in chosen:
+            taken = np.concatenate([members[c] for c in some])
+            labels = np.repeat(np.arange(SAMPLED), [len(members[c]) for c in some])
+            images.append(truth in stats.per_class_interval(right[taken], labels))
+        yield f"{name}, {method}", [100 * truth, 100 * float(np.mean(classes)), 100 * float(np.mean(images))]
+    for one, other in combinations(outcomes, 2):
+        truth = per_class[one].mean() - per_class[other].mean()
+        found = [
+            truth
+            in stats.decide({name: class_candidate(per_class[name][some]) for name in (one, other)}).pairs[one, other]
+            for some in chosen
+        ]
+        yield f"{name}, {one} minus {other}", [100 * truth, 100 * float(np.mean(found)), np.nan]
+
+
+def coverage(folder: Path) -> bool:
+    """Print the table, and return whether every coverage lies within the limits."""
+    print("| data, what is estimated | true value | interval over classes covers | interval over images covers |")
+    print("|---|---|---|---|")
+    fine = True
+    for name, data in (("AWA1", awa1(folder)), ("CUB-like", cub_like(folder))):
+        for title, (truth, classes, images) in rows(name, data):
+            shown = "-" if np.isnan(images) else f"{images:.1f} %"
+            print(f"| {title} | {truth:.1f} | {classes:.1f} % | {shown} |", flush=True)
+            fine &= LEAST <= classes <= MOST
+    return fine
+
+
+def memory(images: int = 100_000, classes: int = 21_000, dimensions: int = 512) -> bool:
+    """Print peak memory and CPU time of `classify` on features in a file, and return whether 2 GB suffice."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "features.npy"
+        written = np.lib.format.open_memmap(path, "w+", np.float32, (images, dimensions))
+        for start in range(0, images, 10_000):
+            written[start : start + 10_000] = rng.standard_normal((min(10_000, images - start), dimensions), np.float32)
+        del written
+        S, y = rng.normal(size=(classes, dimensions)), rng.integers(0, classes, images)
+        began = time.process_time()
+        classify(np.load(path, mmap_mode="r"), y, S)
+        seconds = time.process_time() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print("| images | classes | dimensions | peak memory | CPU time |\n|---|---|---|---|---|")
+    print(f"| {images:,} | {classes:,} | {dimensions} | {peak:.2f} GB | {seconds:.0f} s |")
+    return peak < 2
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memory", action="store_true", help="measure the memory of prompts instead")
+    data = Path(os.environ.get("UNSEEN_GOLDEN_DATA", "")) / "gbu"
+    return 0 if (memory() if parser.parse_args().memory else coverage(data)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
