@@ -4,8 +4,8 @@
     python -m tools.record calibration      run its commands again, keep the table that they print, put it on its page
     python -m tools.record --list           names, pages, commands, when they ran
 
-A command prints its table in Markdown; other lines of its output are ignored. Rows of several commands share one header.
-`tests/test_docs_measured.py` holds the pages to the file.
+A command prints its table in Markdown; its other lines are ignored. Rows of several commands share one header.
+`tests/test_docs_measured.py` compares the pages with the file.
 """
 
 from __future__ import annotations
