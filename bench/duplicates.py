@@ -1,4 +1,4 @@
-"""How many planted copies the image audit finds, and how many pairs it tells wrongly; what a million rows cost.
+"""Measure recall and wrong pairs of the image audit on inserted copies, and its cost for a million rows.
 
     python bench/duplicates.py PHOTOS             # a folder per class: five images of each, 60 of them copied
     python bench/duplicates.py PHOTOS --from 5    # images 6 to 10 of each class, which no threshold was chosen on

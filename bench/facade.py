@@ -10,7 +10,7 @@ on, drawn at random, and the same pixels: what differs is how the network is run
 environment the halves are the set's own, whose test photographs are of other shops: there 80 % on images left out
 become 48 %, and a probe that fits less is better off. `unseen-bf16` is the same call with how=Extraction(precision=
 "bf16"). With several networks (random weights of seeds 0, 1, ...) the difference of accuracies has an interval over
-test images; EVERY 4 takes a quarter of the photographs. Asked for: half of VisBench's CPU time, no lower accuracy.
+test images; EVERY 4 takes a quarter of the photographs. Target: half of VisBench's CPU time, no lower accuracy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which default probe: every contender on real features, cell by cell, on one thread.
 
     OMP_NUM_THREADS=1 python bench/probe_cells.py                        all cells, five seeds: hours on one core
-    OMP_NUM_THREADS=1 python bench/probe_cells.py --cpu 600              ten minutes of it; the next run goes on
+    OMP_NUM_THREADS=1 python bench/probe_cells.py --cpu 600              stop after ten minutes; the next run resumes
     OMP_NUM_THREADS=1 python bench/probe_cells.py --budget 60            a slow contender stops a cell at its budget
     OMP_NUM_THREADS=1 python bench/probe_cells.py --again logistic       only what changed
     python bench/probe_cells.py --cpu 0 --docs docs/evidence/probes.md            only write the table

@@ -1,7 +1,7 @@
 """How often the estimate of `logistic` holds: random splits of the same images, so that nothing shifts.
 
     OMP_NUM_THREADS=1 python bench/probe_coverage.py                 200 splits per set and number of shots: an hour
-    OMP_NUM_THREADS=1 python bench/probe_coverage.py --cpu 600       ten minutes of it; the next run goes on
+    OMP_NUM_THREADS=1 python bench/probe_coverage.py --cpu 600       stop after ten minutes; the next run resumes
     python bench/probe_coverage.py --cpu 0 --docs docs/evidence/probes.md     only write the table
 
 Each split puts 40 % of a set's images (its own splits pooled) aside at random. The probe is fitted on N per class of

@@ -1,11 +1,11 @@
-"""Luck or rule: the smallest cells of `probe_cells.py` on many other draws.
+"""Repeat the smallest cells of `probe_cells.py` on forty other samples, to separate effects from chance.
 
     OMP_NUM_THREADS=1 python bench/probe_draws.py                            forty draws: ten minutes on one core
     python bench/probe_draws.py --kept --docs docs/evidence/probes.md                 write the table of the last run
 
 Five draws of ten or twenty images decide two targets of `probe_cells.py`: the worst loss, and the standard deviation
 over draws at four images per class. Here the five coarse kinds of groceries are drawn forty times with other seeds, by
-every network. A difference is that of the same draws, with its standard error; a standard deviation has one as well
+every network. A difference is that of the same samples, with its standard error; a standard deviation has one as well
 (of a normal sample, s / sqrt(2 (n - 1))).
 """
 

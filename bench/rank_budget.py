@@ -1,4 +1,4 @@
-"""Is a budget held? `unseen rank` on photographs in folders, three checkpoints, from nothing, by the clock.
+"""Measure whether `unseen rank --budget` meets its time limit: three checkpoints, photographs, empty store.
 
     python bench/rank_budget.py --home FOLDER --seconds 20 40
 

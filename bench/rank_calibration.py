@@ -1,4 +1,4 @@
-"""Does the confidence interval of `unseen rank` cover the accuracy on new images? Real features, few images per class.
+"""Measure how often the interval of `unseen rank` covers the accuracy on new images: real features, few per class.
 
     python bench/rank_features.py --folder FOLDER                        features, once
     python bench/rank_calibration.py --folder FOLDER                     all conditions: half an hour of one core

@@ -1,4 +1,4 @@
-"""What bf16 gives on this processor, and what it does to an order: OpenVINO beside ONNX Runtime, one thread each.
+"""Measure the speed of bf16 and its effect on the order: OpenVINO and ONNX Runtime, one thread each.
 
     python bench/rank_precision.py --home FOLDER            images/s, cosine, and the order of `unseen rank`
     python bench/rank_precision.py --home FOLDER --images 64

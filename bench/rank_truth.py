@@ -1,7 +1,7 @@
-"""The truth behind the order of `unseen rank`: what checkpoints reach on tasks, and every score beside it.
+"""Compare the order of `unseen rank` and every score with the accuracy of fine-tuned checkpoints.
 
     python bench/rank_truth.py --home FOLDER --converged  stages, scores, and the converged probe on test images
-    python bench/rank_truth.py --home FOLDER              the same, and fine-tuning; goes on where it was stopped
+    python bench/rank_truth.py --home FOLDER              the same, and fine-tuning; resumes if interrupted
     python bench/rank_truth.py --home FOLDER --tasks 2    the first two tasks that are not whole yet, then stop
     python bench/rank_truth.py --table                    the tables of docs/evidence/rank.md from the stored rows
 

@@ -1,4 +1,4 @@
-"""The results database at the size of many papers: time and memory of what a person does with it.
+"""Measure time and memory of common commands on a results database with 100,000 results.
 
     python bench/results.py                    100,000 results: some minutes, most of them to fill the database
     python bench/results.py --results 10000    the same, smaller

@@ -1,4 +1,4 @@
-"""What giving work away costs: sharded extraction, engines, many cells, many results.
+"""Measure the overhead of distributed work: sharded extraction, engines, many cells, many results.
 
     python bench/scale.py                      everything: some minutes
     python bench/scale.py extraction cells     some of: extraction, overhead, dask, cells, results, parts, plans

@@ -1,4 +1,4 @@
-"""ImageNet-CoG on a cluster that is not there: 31 models x 6.8 M images over 8 and 64 GPUs, event by event.
+"""Simulate ImageNet-CoG on a GPU cluster, event by event: 31 models x 6.8 M images over 8 and 64 GPUs.
 
     python bench/simulation.py                          seconds: it measures decoding and a part's own cost first
     python bench/simulation.py --cores 16 --disk 5e9    another cluster

@@ -1,10 +1,10 @@
-"""Are the packages that are installed, and those that we allow, free of flaws that are known?
+"""Check installed packages, and the lowest versions that pyproject.toml allows, against known vulnerabilities.
 
     python -m tools.audit            part of `make check`
-    python -m tools.audit --online   and ask pip-audit, which needs the network
+    python -m tools.audit --online   also run pip-audit, which needs the network
 
-The list that is always held to is `tools/known_flaws.toml`. Exits with 1 where a package is older than it should be, or
-where pyproject.toml allows it to be.
+`tools/known_flaws.toml` lists the vulnerabilities. The exit code is 1 if an installed package has one of them, or if
+pyproject.toml allows a version that has one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes Vega, Vega-Lite and Vega-Embed, one script, into the package: pages need no converter to be written.
+"""Write Vega, Vega-Lite and Vega-Embed into the package as one script, so that reports need no converter.
 
 python tools/build_vega.py
 

@@ -1,4 +1,4 @@
-"""Plug-ins for pytest: one tells coverage which test runs, one ends the process where a test takes too long.
+"""Plug-ins for pytest: name the running test in coverage data, and end the process if a test takes too long.
 
 Coverage's own `dynamic_context = test_function` takes the outermost function whose name begins with "test", which of
 every test of hypothesis is one of hypothesis itself.

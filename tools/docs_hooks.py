@@ -1,4 +1,4 @@
-"""Hooks of the documentation site: pages that live at the root of the repository, links to them, pages nobody named.
+"""Hooks of the documentation site: pages from the root of the repository, links to them, and unlisted pages.
 
 CONTRIBUTING.md and CHANGELOG.md are pages of the site under their own names in small letters. A page of `docs/` that no
 line of the navigation names (a new one, such as cluster.md) is added under "More", so that none is lost.

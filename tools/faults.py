@@ -1,4 +1,4 @@
-"""The faults of cosmic-ray: which there are in a file, the file with one of them, and which of them are none."""
+"""Faults of cosmic-ray: list those of a file, apply one of them, and recognise those without effect."""
 
 from __future__ import annotations
 

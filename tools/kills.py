@@ -1,12 +1,12 @@
-"""Kill a study at random moments until enough is enough, and see that nothing of it shows.
+"""Kill a study at random moments, resume it, and compare its files with those of an undisturbed run.
 
     python tools/kills.py                 200 times over a small form of the demo
     python tools/kills.py --kills 20 --seed 3 --workers 2
     python tools/kills.py --together 2    two runs at a time in each home, killed independently
 
 Each attempt is a process that runs the study in a home and is ended by `kill -9` after a random while, in any step of
-the run; the next one goes on in the same home. A home that is finished is compared with one that was never disturbed:
-the store byte for byte, the database row for row but for times. Then a new home is begun.
+the run; the next attempt resumes in the same home. A finished home is compared with that of an undisturbed run: the
+store byte for byte, the database row by row except for times. Then the script starts with a new home.
 
 A state is what a killed run has left: how many parts, loose parts, temporary files and complete entries there are, how
 many results, and how many files wait in the inbox.

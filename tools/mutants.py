@@ -1,4 +1,4 @@
-"""Do the tests bite? Small faults are put into a room's code, one at a time, and its own tests should see each of them.
+"""Measure how many injected faults (mutants) of a package its own tests find.
 
     make mutants ROOM=metrics                  150 mutants of src/unseen/metrics
     python -m tools.mutants core results       two rooms
@@ -12,7 +12,7 @@ with coverage says which tests reach which line; a mutant is given those, the qu
 that has the large libraries in memory, on a copy of the sources. What no test reaches has survived. A mutant with which
 a test takes five times as long is caught. What changes nothing that can be seen is listed in
 `tools/equivalent_mutants.toml` with its reason, and counts neither way. Outcomes are kept in `mutants/ROOM.json`; a run
-that was stopped goes on.
+that was stopped resumes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which tests reach which line: one run of them under coverage."""
+"""Find out which tests execute which line, by one run under coverage."""
 
 from __future__ import annotations
 

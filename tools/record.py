@@ -1,11 +1,11 @@
-"""Tables of runs that are too long to repeat in tests: kept in docs/measured.json, and put on their pages from there.
+"""Store tables of long runs in docs/measured.json, and write them to the pages of the documentation.
 
     python -m tools.record                  put every kept table on its page
     python -m tools.record calibration      run its commands again, keep the table that they print, put it on its page
     python -m tools.record --list           names, pages, commands, when they ran
 
-A command prints its table in Markdown, among whatever else; rows of several commands stand under one header.
-`tests/test_docs_measured.py` holds the pages to the file.
+A command prints its table in Markdown; its other lines are ignored. Rows of several commands share one header.
+`tests/test_docs_measured.py` compares the pages with the file.
 """
 
 from __future__ import annotations

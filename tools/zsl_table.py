@@ -1,4 +1,4 @@
-"""Makes the table of real AWA1 in docs/evidence/zsl.md, and the file of numbers behind it, from the results of a study.
+"""Write the table of AWA1 in docs/evidence/zsl.md, and the file with its numbers, from the results of a study.
 
     UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --robustness
     UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --split SS

@@ -364,7 +364,8 @@ class _Probe:
             name,
             _is_better(trained, random),
             f"{100 * random.mean():.1f} % ({baseline}), {gain}",
-            "The weights may not have been loaded, or training did not help on this data (unseen results record).",
+            "The weights may not have been loaded (unseen results record), training did not help on this data, or "
+            "there are too few test images to show it.",
             model=self.model,
         )
 

@@ -16,6 +16,7 @@ from unseen.benchmarks import Workbench, make_benchmark
 from unseen.benchmarks.vtab.adapters import FinetuneAdapter
 from unseen.benchmarks.vtab.protocol import MINI, VtabBenchmark, scratch_model, suite
 from unseen.benchmarks.vtab.published_tables import task_info
+from unseen.benchmarks.vtab.ranking import vtab_tables
 from unseen.benchmarks.vtab.search import RUNGS, SealedTest, Selection, sample_settings, select
 from unseen.core.errors import DataError, OutOfMemoryError, UnknownNameError, UsageError
 from unseen.core.records import Cell
@@ -495,6 +496,7 @@ def test_the_recipe_peft_1k_counts_epochs_and_reports_trained_parameters(bench: 
     adapter = make_benchmark("vtab", recipe)._finetuning(result.cell, bench, 0)  # type: ignore[attr-defined]
     assert [adapter._steps(chosen, split) for split in (adapter.train, adapter.train.join(adapter.val))] == [2, 3]
     assert result.cell.version.endswith("lora.1")
+    assert "lora, peft-1k sweep" in vtab_tables([result], {})[0].caption
     linear = run(bench, "random:test_vit?size=32", **{**SMALL, "seeds": (0,)})[0]
     assert linear.details["trainable"] == 16 * 65
 

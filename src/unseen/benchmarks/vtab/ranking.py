@@ -188,7 +188,11 @@ class Ranking:
 
     def _caption(self, names: DisplayNames) -> str:
         examples = "all examples" if self.size == "full" else "1,000 examples"
+        own = {(row.adaptation, row.sweep) for row in self.rows if not row.source and row.table == self.table}
         adapted = "linear" if self.table == "linear" else f"{self.table} sweep"
+        if len(own) == 1 and self.table != "linear":
+            way, sweep = own.pop()
+            adapted = ", ".join([*([way] if way not in ("finetune", "scratch") else []), f"{sweep} sweep"])
         words = [names.get("vtab", "VTAB"), "top-1 accuracy (%)", adapted, examples]
         return ", ".join(words) + (f" · {self.setting}" if self.setting else "")
 

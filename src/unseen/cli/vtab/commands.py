@@ -101,12 +101,20 @@ def fetch(
             last[name] = share // 10
             say(f"{name}: {done:,} of {size:,} bytes", error=True)
 
+    failed: list[str] = []
     for task in map(vtab_task, names):
-        if task.data not in seen:
+        if task.data in seen:
+            continue
+        seen.add(task.data)
+        try:
             for path in fetch_task(task, folder, tell):
                 say(f"{task.name}: {path}, {path.stat().st_size:,} bytes")
-            seen.add(task.data)
-    say(f"Next: unseen vtab check {folder}")
+        except DataError as error:
+            failed.append(str(error))
+    if len(failed) < len(seen):
+        say(f"Next: unseen vtab check {folder}")
+    if failed:
+        raise DataError(" ".join(failed))
 
 
 def chart(

@@ -142,6 +142,9 @@ def test_fetch_downloads_checks_and_unpacks(
     server.broken = {"/EuroSAT.zip"}
     assert main(["vtab", "fetch", "eurosat", "dtd", "--root", str(tmp_path)]) != 0
     assert "broke off" in capsys.readouterr().err
+    assert main(["vtab", "fetch", "resisc45", "eurosat", "dtd", "--root", str(tmp_path)]) == 2
+    assert "vtab:resisc45 cannot be downloaded without an account" in capsys.readouterr().err
+    assert (tmp_path / "dtd" / "labels" / "train1.txt").exists(), "the other tasks are downloaded"
     assert main(["vtab", "fetch", "eurosat", "dtd", "--root", str(tmp_path)]) == 0
     assert (tmp_path / "2750" / "Forest" / "Forest_1.jpg").read_bytes() == jpeg()
     assert (tmp_path / "dtd" / "labels" / "train1.txt").exists()
