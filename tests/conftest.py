@@ -26,6 +26,9 @@ settings.load_profile("suite")
 #: Seconds of each file that takes more than a few; `pytest --record-seconds` writes it.
 SECONDS = Path(__file__).parent / "seconds.json"
 
+#: Tests that fail, with the reason: open work of the release. Remove an entry when its test passes.
+KNOWN_FAILURES = Path(__file__).parent / "known_failures.json"
+
 #: timm's own test network: 0.4 M parameters, random weights drawn from seed 0.
 SMALL_MODEL = "random:test_efficientnet?size=64"
 
@@ -40,6 +43,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     `worksteal` cuts the list into one piece of equal length per worker. Files stay whole to set up their fixtures once.
     """
+    failing = json.loads(KNOWN_FAILURES.read_text())
+    for item in items:
+        if item.nodeid in failing:
+            item.add_marker(pytest.mark.xfail(reason=failing[item.nodeid], strict=False))
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
     if workers > 1:
         items[:] = deal(items, json.loads(SECONDS.read_text()), workers)

@@ -17,7 +17,7 @@ from tools.size import ROOT, SOURCE, FileSize, measure
 from unseen.cli import main
 from unseen.cli.application import COMMANDS, load_command
 
-TOKENS = 437_300
+TOKENS = 446_000
 FILES = 340
 OWN_IMPORTS_IN_FUNCTIONS = 60
 ANYS = 524
@@ -36,8 +36,7 @@ def sizes() -> list[FileSize]:
 
 
 def test_code_stays_within_the_token_limit(sizes: list[FileSize]) -> None:
-    matching = 4_800  # class names: candidates, evidence and probabilities instead of rules
-    assert sum(size.tokens for size in sizes) <= TOKENS + matching
+    assert sum(size.tokens for size in sizes) <= TOKENS
 
 
 def test_code_stays_within_the_file_limit(sizes: list[FileSize]) -> None:

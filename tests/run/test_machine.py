@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from unseen.run import environment
+from unseen.run import record as environment
 
 
 def cpu(monkeypatch: pytest.MonkeyPatch, table: Path, system: str = "linux", answer: str = "") -> str:
