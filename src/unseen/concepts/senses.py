@@ -32,7 +32,7 @@ from unseen.core.errors import DataError
 from unseen.core.names import is_wnid
 
 #: Largest mean probability of being wrong among the classes that are sure, and the least probability of each: chosen on
-#: the lists of docs/evidence/concepts.md, on which the weights were fitted, so that about 99 % of sure classes are right.
+#: the lists of docs/evidence/concepts.md, on which the weights were fitted, so that 99 % of the sure classes are right.
 WRONG_AMONG_SURE = 0.0125
 LEAST_SURE = 0.85
 #: Share of ids in class lists that the model treats as noise: a person may choose another synset than the name has.
