@@ -152,7 +152,7 @@ def test_check_of_an_empty_folder_lists_the_missing_data(tmp_path: Path, capsys:
     [
         (["--tasks", "clever-count"], "Did you mean 'clevr-count'"),
         (["--tasks", DATA, "--steps", "many"], "steps[0]: expected int, found 'many'"),
-        (["--tasks", DATA, "--adaptation", "magic"], "none of linear"),
+        (["--tasks", DATA, "--adaptation", "magic"], "unknown adaptation 'magic'. Known: adapter"),
     ],
 )
 def test_mistakes_are_explained(

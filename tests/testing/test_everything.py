@@ -125,12 +125,20 @@ QUICK: dict[str, dict[str, Any]] = {
         "options": {"methods": ["ESZSL", "SAE"], "grid": "quick"},
         "changes": {"layer": "logits", "split": "SS", "embedding": "glove", "test_on": "folder:.", "calibration": 0.3}
         | {"templates": {"templates": "plain", "embedding": "prompts"}}
+        | {"class_names": {"class_names": "open_clip", "embedding": "prompts"}}
+        | {"descriptions": {"descriptions": "none", "embedding": "prompts"}}
+        | {"combine": {"combine": "max", "embedding": "prompts", "methods": ["prompt"]}}
         | {"text_model": {"text_model": SMALL, "embedding": "prompts"}},
         "evaluate": False,
     },
     "vtab": {
         "options": {"seeds": [0, 1], "steps": [2, 3], "batch_size": 4, "budgets": [800, 1000]},
         "changes": {
+            "adaptation": "bitfit",
+            "selection_seeds": {"selection_seeds": 2, "adaptation": "finetune"},
+            "epochs": {"epochs": 7, "sweep": "peft-1k", "adaptation": "finetune"},
+            "adamw_rates": {"adamw_rates": [0.1], "sweep": "peft-1k", "adaptation": "finetune"},
+            "weight_decays": {"weight_decays": [0.1], "sweep": "peft-1k", "adaptation": "finetune"},
             "sweep": {"sweep": "heavyweight", "adaptation": "finetune"},
             "trials": {"trials": 3, "sweep": "heavyweight", "adaptation": "finetune"},
             "longest": {"longest": 7, "sweep": "heavyweight", "adaptation": "finetune"},
@@ -141,7 +149,11 @@ QUICK: dict[str, dict[str, Any]] = {
         },
         "evaluate": False,
     },
-    "clip": {"changes": {"templates": "plain", "text_model": SMALL, "split": "train"}, "evaluate": False},
+    "clip": {
+        "changes": {"templates": "plain", "text_model": SMALL, "split": "train"}
+        | {"class_names": "open_clip", "descriptions": "none"},
+        "evaluate": False,
+    },
     "rank": {
         "options": {"scores": ["logme", "gbc"], "resamples": 2},
         "changes": {"layers": ["pooled", "logits"], "split": "test"},

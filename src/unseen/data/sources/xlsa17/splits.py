@@ -157,7 +157,8 @@ def standard_split(
 def read_classes(path: Path, class_names: Sequence[str]) -> IntArray:
     """Read class indices from a list with one name per line."""
     with guarded(path, "a class list"):
-        return class_rows(path.read_text(encoding="utf-8").split(), class_names, str(path))
+        names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return class_rows(names, class_names, str(path))
 
 
 def class_rows(names: Sequence[str], class_names: Sequence[str], where: str) -> IntArray:
