@@ -63,8 +63,8 @@ def test_a_class_name_of_seventy_thousand_letters_takes_little_memory() -> None:
     from unseen.concepts.wordnet import load_wordnet
 
     reader = ClassNameReader(load_wordnet())
-    assert reader.read("a" * 70_000).senses == ()
-    assert reader.read("domestic cat").senses
+    assert reader.misspelt("a" * 70_000) == ()
+    assert reader.lookup("domestic cat")
 
 
 def test_external_data_of_a_graph_that_ends_early(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, list[str]]] = {
     "random": {"load": ["random:test_efficientnet", "random:torchvision:mobilenet_v3_small"]},
     "torchvision": {"build": ["torchvision:mobilenet_v3_small", "torchvision:resnet18"]},
     # Of files, hubs and wheels: tests/backbones has them with what they need.
-    **{scheme: {} for scheme in ("file", "cog", "xlsa17", *HUBS)},
+    **{scheme: {} for scheme in ("file", "cog", "features", "xlsa17", *HUBS)},
 }
 
 #: Small datasets of each source; those of ImageNet, VTAB and xlsa17 need data that is not shipped.
@@ -127,6 +127,7 @@ QUICK: dict[str, dict[str, Any]] = {
         | {"templates": {"templates": "plain", "embedding": "prompts"}}
         | {"class_names": {"class_names": "open_clip", "embedding": "prompts"}}
         | {"descriptions": {"descriptions": "none", "embedding": "prompts"}}
+        | {"split_file": {"split_file": "FILE", "split": "2-hops"}}
         | {"combine": {"combine": "max", "embedding": "prompts", "methods": ["prompt"]}}
         | {"text_model": {"text_model": SMALL, "embedding": "prompts"}},
         "evaluate": False,
@@ -136,9 +137,9 @@ QUICK: dict[str, dict[str, Any]] = {
         "changes": {
             "adaptation": "bitfit",
             "selection_seeds": {"selection_seeds": 2, "adaptation": "finetune"},
-            "epochs": {"epochs": 7, "sweep": "peft-1k", "adaptation": "finetune"},
-            "adamw_rates": {"adamw_rates": [0.1], "sweep": "peft-1k", "adaptation": "finetune"},
-            "weight_decays": {"weight_decays": [0.1], "sweep": "peft-1k", "adaptation": "finetune"},
+            "epochs": {"epochs": 7, "budgets": [], "sweep": "peft-1k", "adaptation": "finetune"},
+            "adamw_rates": {"adamw_rates": [0.1], "budgets": [], "sweep": "peft-1k", "adaptation": "finetune"},
+            "weight_decays": {"weight_decays": [0.1], "budgets": [], "sweep": "peft-1k", "adaptation": "finetune"},
             "sweep": {"sweep": "heavyweight", "adaptation": "finetune"},
             "trials": {"trials": 3, "sweep": "heavyweight", "adaptation": "finetune"},
             "longest": {"longest": 7, "sweep": "heavyweight", "adaptation": "finetune"},

@@ -574,6 +574,7 @@ _TWO: dict[str, Any] = {"levels": 1, "size": 2}
 _OPTION_FILES: dict[str, tuple[str, bytes, dict[str, Any], Damage]] = {
     "clip.templates": ("t.txt", b"a photo of a {}\na {}.\n", {}, text),
     "zsl.templates": ("t.txt", b"a photo of a {}\na {}.\n", {"embedding": "prompts"}, text),
+    "zsl.split_file": ("l.txt", b"n02084071\nn02118333\n", {"split": "2-hops", "embedding": "wordnet"}, text),
     "zsl.split": ("s.txt", b"dog\nfox\n", {"embedding": "wordnet"}, text),
     "zsl.embedding": ("e.csv", "\n".join(f"{n},{i},1" for i, n in enumerate(_WNIDS)).encode(), {}, text),
     "clip.class_names": ("n.csv", _CLASS_TEXTS, {}, text),
