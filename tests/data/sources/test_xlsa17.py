@@ -239,7 +239,7 @@ def test_a_file_that_was_cut_short(write: Write, modern: bool) -> None:
     root = write(modern=modern)
     path = root / "CUB" / "att_splits.mat"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(DataError, match="cut short|truncated"):
+    with pytest.raises(DataError, match=r"cut short|truncated"):
         load(root)
 
 
