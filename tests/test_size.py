@@ -17,7 +17,7 @@ from tools.size import ROOT, SOURCE, FileSize, measure
 from unseen.cli import main
 from unseen.cli.application import COMMANDS, load_command
 
-TOKENS = 446_000
+TOKENS = 446_500
 FILES = 340
 OWN_IMPORTS_IN_FUNCTIONS = 60
 ANYS = 524

@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, list[str]]] = {
     "random": {"load": ["random:test_efficientnet", "random:torchvision:mobilenet_v3_small"]},
     "torchvision": {"build": ["torchvision:mobilenet_v3_small", "torchvision:resnet18"]},
     # Of files, hubs and wheels: tests/backbones has them with what they need.
-    **{scheme: {} for scheme in ("file", "cog", "features", "xlsa17", *HUBS)},
+    **{scheme: {} for scheme in ("file", "cog", "xlsa17", *HUBS)},
 }
 
 #: Small datasets of each source; those of ImageNet, VTAB and xlsa17 need data that is not shipped.

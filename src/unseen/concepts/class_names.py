@@ -34,6 +34,8 @@ _NUMBER = re.compile(r"^\d+[\s._:-]+(?=\D)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINT = re.compile(r"^(.*?)\s*[(\[](.+)[)\]]\s*$")
 _SHORTEST_MISSPELT = 5
+#: No lemma has a longer word.
+_LONGEST_MISSPELT = 60
 _LETTER_FOLDER = re.compile(r"^/?([a-z])/(\1.*)$")
 _ALTERNATIVES = re.compile(r",|/| or ")
 #: Letters of a name that is looked up; lemmas are shorter, and the variants of a name take the square of its length.
@@ -129,7 +131,7 @@ class ClassNameReader:
         words = phrase.split()
         near: set[str] = set()
         for k, word in enumerate(words):
-            if len(word) >= _SHORTEST_MISSPELT and word.isalpha():
+            if _SHORTEST_MISSPELT <= len(word) <= _LONGEST_MISSPELT and word.isalpha():
                 near.update(" ".join([*words[:k], other, *words[k + 1 :]]) for other in _one_letter_away(word))
         lemmas = sorted({lemma for key in near for lemma in self._spaced.get(key, ())})
         return tuple(sense for sense in self._senses(lemmas) if not self._is_individual(sense))
