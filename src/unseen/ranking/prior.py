@@ -11,7 +11,8 @@ Risk:       a new task is simulated as a_c + the residuals of a random earlier t
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def fit_prior(history: History, models: Sequence[str], sizes: Mapping[str, float
     Raises:
         DataError: fewer than three tasks with three checkpoints each.
     """
-    tasks = [task for task, n in _counts(task for _, task in history).items() if n >= FEWEST_CHECKPOINTS]
+    tasks = [task for task, n in Counter(task for _, task in history).items() if n >= FEWEST_CHECKPOINTS]
     names = list(dict.fromkeys([*models, *(model for model, _ in history)]))
     values = np.array([[history.get((model, task), np.nan) for model in names] for task in tasks])
     if len(tasks) < FEWEST_TASKS:
@@ -151,13 +152,6 @@ def read_history(path: Path) -> tuple[dict[tuple[str, str], float], dict[str, fl
             if size is not None and 0 < size < np.inf:
                 sizes[row["model"] or ""] = size
     return {key: float(np.mean(values)) for key, values in sums.items()}, sizes
-
-
-def _counts(texts: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for text in texts:
-        found[text] = found.get(text, 0) + 1
-    return found
 
 
 def _on_scale(row: FloatArray, effect: FloatArray) -> FloatArray:
