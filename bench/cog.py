@@ -27,6 +27,7 @@ from unseen.core.records import DatasetCard
 from unseen.data import Dataset, Split
 from unseen.data.load import register_dataset
 from unseen.features import Extraction
+from unseen.features.part import PartRows
 from unseen.study import Study, run_study
 
 LIMIT = 3_000_000_000
@@ -63,7 +64,8 @@ def write_store(root: Path, rows: int, dimensions: int, classes: int) -> None:
                 places = np.arange(start, min(start + PART, count))
                 labels = labels_of(count, classes)[places]
                 noise = generator.standard_normal((len(places), dimensions), dtype=np.float32)
-                writer.write_part((0.1 * means[labels] + scale * noise).astype(np.float16), labels, places)
+                rows = (0.1 * means[labels] + scale * noise).astype(np.float16)
+                writer.write(PartRows(writer.next_index, rows, labels, places))
             writer.finish()
 
 

@@ -71,18 +71,18 @@ def measure() -> Constants:
 def count_passes(folder: Path) -> tuple[int, int]:
     """Gradients of the path and of the final fit, on 6,000 rows of 100 overlapping classes."""
     stored = write_store(folder, 6000, 256, 100)
-    counted, walk = [], logistic.follow_paths
+    counted, walk = [], logistic.follow_path
 
     def counting(*args: Any, **options: Any) -> Any:
         found = walk(*args, **options)
         counted.append(found.gradients)
         return found
 
-    logistic.follow_paths = counting
+    logistic.follow_path = counting
     try:
         evaluate_probe(stored, None, stored.features[:100], stored.labels[:100], seeds=1)
     finally:
-        logistic.follow_paths = walk
+        logistic.follow_path = walk
     return counted[0], counted[1]
 
 

@@ -36,15 +36,15 @@ WEIGHTS = ROOT / "src" / "unseen" / "concepts" / "matching.json"
 #: Means of the Gaussian prior of the weights, where zero is not the neutral value: log shares and log odds of the list
 #: count fully, a hint in brackets points to the sense below it.
 PRIOR = {
-    "seen_share": 1.0, "related_share": 1.0, "list_category": 0.7, "list_near": 0.5, "list_genus": 0.7,
+    "seen_share": 1.0, "related_share": 1.0, "list_category": 0.7, "list_genus": 0.7,
     "list_person": 0.5, "list_proper": 0.5, "frequency": 0.5, "taken": -1.0, "pictured": 0.5, "below_hint": 2.0,
     "hint_in_name": 1.0,
 }  # fmt: skip
 PENALTY = 1.0
 #: The first weights, from which the beliefs about the other classes are computed.
 START = {
-    "exact": 4.0, "form": 3.0, "qualified": 3.0, "ending": 1.5, "start": 1.0, "covered": 1.0, "words": 1.0, "rank": 0.7,
-    "frequency": 0.3, "first": 0.5, "pictured": 0.7, "list_category": 0.5, "list_mean": 1.0, "seen_share": 1.0,
+    "exact": 4.0, "form": 3.0, "qualified": 3.0, "ending": 1.5, "start": 1.0, "covered": 1.0, "words": 1.0,
+    "frequency": 0.5, "first": 0.5, "pictured": 0.7, "list_category": 0.5, "list_mean": 1.0, "seen_share": 1.0,
     "related_share": 1.0, "below_hint": 2.0, "hint_in_name": 1.0, "taken": -1.0, "list_person": 0.3, "list_genus": 0.3,
     "list_proper": 0.3, "none": -1.0, "none_of_parts": 2.0,
 }  # fmt: skip

@@ -26,12 +26,11 @@ import torch
 
 from probe_sets import Figures, keep_options, kept_figures, write_docs
 from unseen import FeatureKey, FeatureStore, LinearProbe, Preprocessing, StoredFeatures
+from unseen.features.part import PartRows
 from unseen.probes import logistic
-from unseen.probes.coordinates import ProblemMaker
-from unseen.probes.rows import FeatureSet
+from unseen.probes.rows import FeatureSet, LabelledRows, Workers
 from unseen.probes.sampling import draw_folds
-from unseen.probes.softmax import FoldLoss
-from unseen.probes.workers import Workers
+from unseen.probes.softmax import TableMaker
 
 LIMIT = 2_000_000_000
 PART = 10_000
@@ -52,7 +51,7 @@ def write_store(root: Path, rows: int, dimensions: int, classes: int) -> StoredF
             labels = generator.integers(0, classes, len(places))
             noise = generator.standard_normal((len(places), dimensions), dtype=np.float32)
             features = (0.1 * means[labels] + scale * noise).astype(np.float16)
-            writer.write_part(features, labels, places)
+            writer.write(PartRows(writer.next_index, features, labels, places))
         writer.finish()
     return store.open(key)
 
@@ -83,34 +82,35 @@ def time_passes(stored: StoredFeatures, classes: int, passes: int, limit: int) -
     rows = np.arange(features.count)
     with Workers() as workers:
         began = time.process_time()
-        problem = ProblemMaker(features, limit, features.count, workers).make([rows])
+        labels = torch.from_numpy(stored.labels)
+        table = TableMaker(LabelledRows(features, labels, classes), limit, features.count, workers).make(rows)
         first = 2 * features.count * features.dimension**2 / (time.process_time() - began) / 1e9
         folds, fits = draw_folds(stored.labels, seed=22)
-        labels = torch.from_numpy(stored.labels)
-        loss = FoldLoss(problem.table, labels[None], torch.from_numpy(folds)[None], fits, classes, workers.ordered)
-        weights = torch.randn(fits, classes, problem.width)
+        assert fits == 1, "so many rows have one fold"
+        loss = table.loss(folds != 0, workers.ordered)
+        weights = torch.randn(classes, len(table.frame.spectrum))
         began = time.process_time()
         for _ in range(passes):
             workers.run(loss, weights)
         seconds = time.process_time() - began
-    return 4 * passes * fits * features.count * features.dimension * classes / seconds / 1e9, first
+    return 4 * passes * features.count * features.dimension * classes / seconds / 1e9, first
 
 
 def fit_smaller(stored: StoredFeatures) -> Figures:
     """A whole fit from the disk: how many passes it takes, and what it reaches."""
     counted: list[int] = []
-    walk = logistic.follow_paths
+    walk = logistic.follow_path
 
     def counting(*args: Any, **options: Any) -> Any:
         found = walk(*args, **options)
         counted.append(found.gradients)
         return found
 
-    logistic.follow_paths = counting
+    logistic.follow_path = counting
     try:
         probe = LinearProbe(memory_limit=0).fit(stored.features, stored.labels)
     finally:
-        logistic.follow_paths = walk
+        logistic.follow_path = walk
     accuracy = float((probe.predict(stored.features) == stored.labels).mean())
     chosen = probe.best_params_["regularization"]
     return {"rows": len(stored.labels), "passes": counted, "penalty": chosen, "accuracy": accuracy}

@@ -28,7 +28,7 @@ from unseen.data import Dataset, decode_rgb, load_dataset
 from unseen.data.decode import resize_like_tf
 from unseen.features import FeatureStore, extract
 from unseen.features.batches import to_pixels
-from unseen.features.settings import tf_preprocessing
+from unseen.features.manifest import tf_preprocessing
 
 TABLE = Table("", "plain to tf")
 

@@ -65,15 +65,15 @@ def main() -> None:
         backbone = load_backbone(name)
         pixels = np.stack([to_pixels(photos.open(i), backbone.preprocessing) for i in range(options.images)])
         graph = export_onnx(backbone, ("pooled",))
-        plain, exact = speed(OnnxRuntime(graph, threads=1), pixels)
-        full, _ = speed(OpenVinoRuntime(graph, threads=1), pixels)
-        half, near = speed(OpenVinoRuntime(graph, precision="bf16", threads=1), pixels)
+        plain, exact = speed(OnnxRuntime(graph), pixels)
+        full, _ = speed(OpenVinoRuntime(graph), pixels)
+        half, near = speed(OpenVinoRuntime(graph, precision="bf16"), pixels)
         line = f"| {name.split(':')[1]} | {plain:.1f} | {full:.1f} | {half:.1f} | {half / plain:.2f}x |"
         print(f"{line} {cosine(exact, near):.5f} |", flush=True)
     found = {}
     for precision in ("fp32", "bf16"):
         how = Extraction(precision=precision)  # type: ignore[arg-type]
-        order = rank_checkpoints(DATA, POOL, home=options.home, how=how, halving=False, report=False, scores=["logme"])
+        order = rank_checkpoints(DATA, POOL, home=options.home, how=how, report=False, scores=["logme"])
         found[precision] = {c.model: c.expected for c in order.candidates}
     exact, near = (np.array([found[p][m] for m in POOL]) for p in ("fp32", "bf16"))
     print("\n| checkpoint | fp32 | bf16 |\n|---|---|---|")

@@ -32,7 +32,7 @@ STAGES = {
     "test_efficientnet": ("procedural:sprites-orientation?train=1500&val=50&test=50&seed=9", 16, (300,)),
 }
 LITE = ["packaged:efficientnet-lite0?size=64"]
-OPTIONS = {"resamples": 0, "learning_rates": [0.001, 0.0001], "steps": [20, 40], "batch_size": 16}
+OPTIONS = {"learning_rates": [0.001, 0.0001], "steps": [20, 40], "batch_size": 16}
 
 
 def tasks() -> dict[str, str]:

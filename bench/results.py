@@ -47,8 +47,8 @@ _PLAN = (
 )
 
 
-def _command(*arguments: str) -> tuple[str, str]:
-    return "from unseen.cli import main", f"main(['results', '--home', str(home), *{list(arguments)!r}])"
+def _command(*arguments: str, name: str = "results") -> tuple[str, str]:
+    return "from unseen.cli import main", f"main([{name!r}, '--home', str(home), *{list(arguments)!r}])"
 
 
 def fill(path: Path, count: int) -> None:
@@ -109,6 +109,8 @@ def main() -> None:
             (f"results --study, {TABLE_OF:,} of them", *ask(full, _command("--study", "table")), (5.0, 0.0)),
             ("results --model", *ask(full, _command("--model", "timm:model-7")), (1.0, 0.0)),
             ("results --csv, everything", *ask(full, _command("--csv", str(Path(folder) / "all.csv"))), (0.0, 0.0)),
+            ("leaderboard, everything", *ask(full, _command(name="leaderboard")), (10.0, 0.0)),
+            ("report, everything", *ask(full, _command(name="report")), (0.0, 300.0)),
         ]
         for name, seconds, memory, (longest, largest) in rows:
             holds = (not longest or seconds <= longest) and (not largest or memory <= largest)

@@ -1,7 +1,8 @@
 """Measure the overhead of distributed work: sharded extraction, engines, many cells, many results.
 
     python bench/scale.py                      everything: some minutes
-    python bench/scale.py extraction cells     some of: extraction, overhead, dask, cells, results, parts, plans
+    python bench/scale.py extraction cells     some of: extraction, overhead, dask, cells, results, parts, plans,
+                                               listing, scan
 
 Both clocks are shown: the wall clock, and CPU seconds of all processes, which other work on the machine does not move.
 Limits are those that the project holds itself to; the last column says whether they hold, by the clock that is named.
@@ -14,7 +15,9 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # workers of one thread each, and the process that feeds them
 
 import argparse
+import json
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,14 +36,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tables import Table
 from unseen.benchmarks import Benchmark, Workbench
 from unseen.core.identity import option
-from unseen.core.records import Cell, Result
+from unseen.core.records import Cell, FeatureKey, Preprocessing, Result
 from unseen.engines import make_engine
 from unseen.features import Extraction, FeatureStore
 from unseen.results import FILE_NAME
 from unseen.study import Study, run_study
 
 SAID = Table("what", "measured", "limit", "")
-PARTS = ("extraction", "parts", "overhead", "dask", "cells", "results", "plans")
+PARTS = ("extraction", "parts", "overhead", "dask", "cells", "results", "plans", "listing", "scan")
 
 
 @dataclass(frozen=True)
@@ -107,21 +110,21 @@ def shard_all(folder: Path, workers: int, images: Path, model: str, how: Extract
     """The wall clock and the workers' CPU seconds of a sharded extraction by processes that are warm already."""
     from unseen.benchmarks import make_benchmark
     from unseen.run.evaluate import Task
+    from unseen.run.executor import LocalEngine
     from unseen.run.extract import PartBatch, describe_features, extract_batch
-    from unseen.run.processes import ProcessPool
 
-    pool, home = ProcessPool(workers), folder / f"home-{workers}"
+    pool, home = LocalEngine(workers), folder / f"home-{workers}"
     cells = tuple(make_benchmark("probe", {"seeds": [1]}).plan(model, f"folder:{images}"))
     task = Task(home, "s", how, make_benchmark("probe", {"seeds": [1]}), cells)
     fail: Callable[[Any, str], Any] = lambda _item, reason: sys.exit(reason)  # noqa: E731
     try:
         warm = replace(task, home=folder / f"warm-{workers}")
-        found = next(iter(list(pool.map(describe_features, [warm] * workers, fail)))).entries
+        found = next(iter(list(pool.map(describe_features, [warm] * workers, lost=fail)))).entries
         some = [
             PartBatch(warm, 0, found[0].keys, found[0].total, how.part_size, (i * how.part_size,)) for i in range(4)
         ]
-        list(pool.map(extract_batch, some, fail))
-        described = next(iter(list(pool.map(describe_features, [task] * workers, fail)))).entries
+        list(pool.map(extract_batch, some, lost=fail))
+        described = next(iter(list(pool.map(describe_features, [task] * workers, lost=fail)))).entries
         shards = [
             PartBatch(task, place, one.keys, one.total, how.part_size, (first,))
             for place, one in enumerate(described)
@@ -130,11 +133,11 @@ def shard_all(folder: Path, workers: int, images: Path, model: str, how: Extract
         seen = [folder / f"{workers}-{turn}-{workers}" for turn in ("before", "after")]
         for each in seen:
             each.mkdir()
-        before = dict(pool.map(cpu_of, [str(seen[0])] * workers, fail))
+        before = dict(pool.map(cpu_of, [str(seen[0])] * workers, lost=fail))
         began = time.perf_counter()
-        list(pool.map(extract_batch, shards, fail))
+        list(pool.map(extract_batch, shards, lost=fail))
         wall = time.perf_counter() - began
-        after = dict(pool.map(cpu_of, [str(seen[1])] * workers, fail))
+        after = dict(pool.map(cpu_of, [str(seen[1])] * workers, lost=fail))
     finally:
         pool.close()
     assert all(FeatureStore(home / "features").holds(key) for one in described for key in one.keys.values())
@@ -239,7 +242,7 @@ def results(count: int) -> None:
     opened = "with ResultsDatabase(home / FILE_NAME, read_only=True) as d: found = d.latest({})"
     imports = "from unseen.results import ResultsDatabase, FILE_NAME\n"
     parts_of = "from unseen.reports.blocks import Material\nfrom unseen.reports.provenance import result_data"
-    known = "from unseen.benchmarks.benchmark import command_of; from unseen.benchmarks.citations import citations_of"
+    known = "from unseen.benchmarks.benchmark import citations_of, command_of"
     data = (
         f"{imports}{known}\n{parts_of}\nknown = dict(command=command_of, papers=citations_of)",
         f"{opened.format('brief=True')}\nresult_data(Material(found, {{}}, {{}}, **known))",
@@ -290,6 +293,53 @@ def plans(models: int, datasets: int = 10) -> None:
     )
 
 
+def listing(entries: int) -> None:
+    """Measure `unseen features ls` of a store with many entries in a new process."""
+    from results import ask
+    from unseen.features.manifest import _checksum
+    from unseen.features.part import PartRows
+
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        key = FeatureKey("m", "w", "pooled", Preprocessing(size=32), "fp32", "torch", "d", "train", "f")
+        store = FeatureStore(home / "features")
+        with store.writer(key, total=6, part_size=6) as writer:
+            writer.write(PartRows(0, np.ones((6, 4), np.float32), np.arange(6) % 2, np.arange(6)))
+            writer.finish()
+        (first,) = (entry.path for entry in store.entries())
+        manifest = json.loads((first / "manifest.json").read_bytes())
+        for i in range(1, entries):
+            other = replace(key, model=f"m{i // 100}", dataset=f"d{i % 100}")
+            folder = home / "features" / other.model / other.dataset / key.split / other.digest
+            folder.mkdir(parents=True)
+            values = {**manifest, "key": other.to_dict(), "digest": other.digest}
+            (folder / "manifest.json").write_text(json.dumps({**values, "sha256": _checksum(values)}))
+            for path in first.iterdir():
+                if path.name != "manifest.json":
+                    os.link(path, folder / path.name) if i % 30_000 else shutil.copy(path, folder / path.name)
+        words = ["features", "ls", "--home", str(home)]
+        seconds, peak = ask(home, ("from unseen.cli import main", f"assert not main({words!r})"))
+    say(f"listing a store of {entries:,} entries", f"{seconds:.1f} CPU s, {peak:.0f} MB", "5 s", seconds < 5)
+
+
+def scan(images: int) -> None:
+    """Measure the scan of a folder of many images, 1,000 classes, in a new process."""
+    from results import ask
+
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "images"
+        for i in range(1000):
+            folder = root / f"class{i:04d}"
+            folder.mkdir(parents=True)
+            first = folder / "0.jpg"
+            first.write_bytes(b"x")
+            for j in range(1, images // 1000):
+                os.link(first, folder / f"{j}.jpg")
+        opened = f"data = load_dataset('folder:{root}')\nassert sum(map(len, data.splits.values())) == {images}"
+        seconds, peak = ask(Path(name), ("from unseen.data import load_dataset", opened))
+    say(f"scan of {images:,} images", f"{seconds:.1f} CPU s, {peak:.0f} MB", "1500 MB", peak < 1500)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}")
@@ -297,6 +347,8 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=10_000)
     parser.add_argument("--results", type=int, default=100_000)
     parser.add_argument("--models", type=int, default=1000)
+    parser.add_argument("--entries", type=int, default=100_000)
+    parser.add_argument("--scanned", type=int, default=2_000_000)
     given = parser.parse_args()
     asked = given.what or PARTS
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
@@ -315,6 +367,10 @@ def main() -> None:
         results(given.results)
     if "plans" in asked:
         plans(given.models)
+    if "listing" in asked:
+        listing(given.entries)
+    if "scan" in asked:
+        scan(given.scanned)
     SAID.show()
 
 

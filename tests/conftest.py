@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
+from unseen.core.registry import Registry
 from unseen.engines import Engine, make_engine
 
 # A busy machine is no reason to fail.
@@ -25,9 +26,6 @@ settings.load_profile("suite")
 
 #: Seconds of each file that takes more than a few; `pytest --record-seconds` writes it.
 SECONDS = Path(__file__).parent / "seconds.json"
-
-#: Tests that fail, with the reason: open work of the release. Remove an entry when its test passes.
-KNOWN_FAILURES = Path(__file__).parent / "known_failures.json"
 
 #: timm's own test network: 0.4 M parameters, random weights drawn from seed 0.
 SMALL_MODEL = "random:test_efficientnet?size=64"
@@ -43,10 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     `worksteal` cuts the list into one piece of equal length per worker. Files stay whole to set up their fixtures once.
     """
-    failing = json.loads(KNOWN_FAILURES.read_text())
-    for item in items:
-        if item.nodeid in failing:
-            item.add_marker(pytest.mark.xfail(reason=failing[item.nodeid], strict=False))
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
     if workers > 1:
         items[:] = deal(items, json.loads(SECONDS.read_text()), workers)
@@ -83,6 +77,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
                     seconds[report.nodeid.partition("::")[0]] += report.duration
         slow = {name: round(took) for name, took in sorted(seconds.items()) if took > 3}
         SECONDS.write_text(json.dumps(slow, indent=1) + "\n")
+
+
+@pytest.fixture(autouse=True)
+def remove_registrations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Remove what a test or an example of the docs registers, so that no other test of the process finds it."""
+    added: list[tuple[Registry[object], str]] = []
+    add = Registry.add
+
+    def recorded(registry: Registry[object], name: str, target: object) -> None:
+        caller = sys._getframe(1)
+        while caller.f_back is not None and caller.f_globals.get("__name__") == Registry.__module__:
+            caller = caller.f_back
+        own = str(caller.f_globals.get("__name__")).startswith("unseen.")  # a module of the package, imported late
+        if name not in registry._targets and not own:
+            added.append((registry, name))
+        add(registry, name, target)
+
+    monkeypatch.setattr(Registry, "add", recorded)
+    yield
+    for registry, name in added:
+        registry._targets.pop(name, None)
+        registry._loaded.pop(name, None)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ import pytest
 from unseen.benchmarks import BENCHMARKS
 from unseen.benchmarks.rank.scoring import EXPECTED, written_hits
 from unseen.cli import main
-from unseen.cli.papers import display_names
+from unseen.cli.run import display_names
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.results import FILE_NAME, ResultsDatabase, info
@@ -55,7 +55,7 @@ COMMON: dict[str, dict[str, Any]] = {
     "cog-finetune": {"steps": 100},
     "zsl": {"fold": "all", "split": "PS", "embedding": "auto", "calibration": 0.0},
     "vtab": {"adaptation": "linear", "sweep": "lightweight"},
-    "rank": {"layer": "pooled", "split": "train", "sample": 0, "resamples": 40},
+    "rank": {"layer": "pooled", "split": "train", "sample": 0},
 }
 SEEDLESS = ("regression", "zsl", "rank")
 

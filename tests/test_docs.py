@@ -46,7 +46,7 @@ PRODUCTS = ("boot", "sandal", "tennis shoe", "trench coat", "shirt", "armchair",
 #: Lists that pages speak of as the reader's own.
 FILES = {
     "classes.txt": ["zebra", "bobcat", "walrus"],
-    "testclasses.txt": ["zebra", "bobcat", "walrus", "seal"],
+    "testclasses.txt": ["zebra", "bobcat", "walrus", "horse"],
     "seen.txt": ["running shoe", "parka"],
     "counts.csv": ["concept,count", *(f"{name},900" for name in PRODUCTS)],
     "plants.csv": [
@@ -204,6 +204,12 @@ def test_a_page_that_shows_other_output_fails() -> None:
     assert TOOL.output_problems("first\n...\nlast\n", "first\na\nb\nlast  \n", 1) == []
     assert TOOL.output_problems("first\n...\n", "first\n", 1) == []
     assert TOOL.output_problems("first\n...\nlast\n", "first\na\nb\n", 1) != []
+    row = "model  top-1 (%)\n────\na  91.4 [81.9, 96.8]\n58 test images; 36 ± 6 %\n"
+    assert TOOL.output_problems(row, row.replace("91.4", " 89.7").replace("36 ±", "37\n±"), 1) == []
+    for other in (row.replace("91.4", "94.0"), row.replace("58 ", "59 "), row.replace("36 ±", "39 ±"), row + "b\n"):
+        assert TOOL.output_problems(row, other, 1) != []
+    assert TOOL.output_problems("logme 0.0300", "logme 0.0310", 1) == []
+    assert TOOL.output_problems("logme 0.0300", "logme 0.0330", 1) != []
     assert "but the example printed\n{}" in TOOL.output_problems("{'top1': ...}\n", "{}\n", 7)[0]
 
 

@@ -25,7 +25,7 @@ KEPT: dict[str, dict[str, Any]] = json.loads((ROOT / "docs" / "measured.json").r
 
 def script(command: str) -> Path:
     """The file that a command runs: a script, or the main file of a package of tools."""
-    (path,) = re.findall(r"(?:bench|tools|tests)/\w+\.py", command.replace("-m tools.fuzz", "tools/fuzz.py"))
+    (path,) = re.findall(r"(?:bench|tools|tests)/\w+\.py", re.sub(r"-m tools\.(\w+)", r"tools/\1.py", command))
     return ROOT / path if (ROOT / path).is_file() else (ROOT / path).with_suffix("") / "__main__.py"
 
 

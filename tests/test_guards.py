@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,32 @@ PROMISED = {
 def test_what_rooms_promised_stays(room: str) -> None:
     package = importlib.import_module(f"unseen.{room}")
     assert set(PROMISED[room].split()) <= set(package.__all__)
+
+
+def test_functions_outside_the_public_api_take_at_most_seven_parameters() -> None:
+    """Public are names that packages export or docs import, and commands, whose parameters are options."""
+    root = Path(unseen.__file__).parent
+    if not (docs := root.parents[1] / "docs").is_dir():
+        pytest.skip("not a source checkout")
+    public = set(unseen.__all__)
+    for package in sorted(root.glob("*/__init__.py")):
+        public |= set(getattr(importlib.import_module(f"unseen.{package.parent.name}"), "__all__", ()))
+    for page in docs.rglob("*.md"):
+        for names in re.findall(r"from unseen[\w.]* import ([\w, ]+)", page.read_text(encoding="utf-8")):
+            public |= set(names.split(", "))
+    found = []
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for inner in node.body if isinstance(node, ast.Module | ast.ClassDef) else ():
+                if not isinstance(inner, ast.FunctionDef):
+                    continue
+                name = node.name if isinstance(node, ast.ClassDef) else inner.name
+                several = [*inner.args.posonlyargs, *inner.args.args, *inner.args.kwonlyargs]
+                texts = [ast.unparse(each) for each in several if each.arg not in ("self", "cls")]
+                is_command = any(text.partition(": ")[2].startswith("Annotated[") for text in texts)
+                if len(texts) > 7 and name not in public and not is_command:
+                    found.append(f"{path.relative_to(root)}: {name} ({len(texts)})")
+    assert not found
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -182,12 +209,13 @@ def test_the_layers_hold() -> None:
 
 #: Functions that may catch every exception without raising another one, and why.
 BOUNDARIES = {
-    "run/evaluate.py": {"run_piece", "_results"},  # workers: the run reports the reason
+    "run/evaluate.py": {"run_piece", "evaluate_group"},  # workers: the run reports the reason
     "run/extract.py": {"describe_features", "extract_batch"},
     "run/execute.py": {"_pieces"},  # code of a benchmark, as in a worker: the run warns
     "benchmarks/rank/protocol.py": {"_one"},  # one cell: the reason and the traceback are in its result
-    "run/processes.py": {"_portable"},  # an exception that cannot be pickled is sent as text
-    "core/source.py": {"cards"},  # plug-ins: the list shows the reason
+    "run/executor.py": {"_portable"},  # an exception that cannot be pickled is sent as text
+    "core/registry.py": {"cards"},  # plug-ins: the list shows the reason
+    "finetuning/data.py": {"__getitem__"},  # sent from a worker, raised in the process that trains
     "data/adapters.py": {"_is_random", "_without_transform"},  # code of a user's dataset, which reading runs again
 }
 

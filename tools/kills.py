@@ -52,7 +52,6 @@ preprocessing = "own"
 [benchmarks.rank]
 only = ["packaged:grocery?per_class=2"]
 scores = ["logme", "knn"]
-resamples = 20
 
 [benchmarks.cog]
 only = ["packaged:emoji?classes=14"]
@@ -157,8 +156,7 @@ def store(home: Path) -> dict[str, bytes]:
 
 
 def leases(home: Path) -> int:
-    with sqlite3.connect(home / "leases.sqlite") as opened:
-        return int(opened.execute("SELECT count(*) FROM lease").fetchone()[0])
+    return len(list((home / "leases").glob("*")))
 
 
 def database(home: Path) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]], int]:

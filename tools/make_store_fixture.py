@@ -16,6 +16,7 @@ import numpy as np
 
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped, StoredFeatures
+from unseen.features.part import PartRows
 
 FIXTURE = Path(__file__).parents[1] / "tests" / "fixtures" / "store-v1"
 
@@ -41,7 +42,7 @@ def write(store: FeatureStore, of: FeatureKey, dtype: str, bad: set[int], *, upt
             index = np.array([i for i in range(first, min(first + 3, 7)) if i not in bad], np.int64)
             skipped = [Skipped(i, f"images/{i}.png", "truncated file") for i in sorted(bad) if first <= i < first + 3]
             features = (index[:, None] + np.array([0.0, 0.25, -0.5, 8.0])).astype(dtype)
-            writer.write_part(features, index % 2, index, skipped)
+            writer.write(PartRows(first, features, index % 2, index, skipped))
         if upto == 7:
             writer.finish({"unseen": "0.1.0", "seconds": 0.5})
 

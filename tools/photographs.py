@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.benchmarks.cog.analysis import LevelScore, concept_scores, level_scores, slope_sentence, slopes
+from unseen.benchmarks.cog.analysis import LevelScore, concept_scores, level_scores, trend_sentences
 from unseen.benchmarks.cog.domains import CONTROL
 from unseen.core.records import Result
 from unseen.study import Study, run_study
@@ -107,7 +107,7 @@ def setting(results: Sequence[Result]) -> str:
         lines += ["", f"{words}:", "", *table(results, shots), "", *verdicts(results, shots)]
     every = [result for result in results if not result.cell.parameters["level"].startswith(CONTROL)]
     lines += ["", "Over all unseen concepts, with all photographs (95 % confidence intervals over concepts):", ""]
-    lines += [f"- {slope_sentence(MODELS[model], line)}." for model, line in slopes(concept_scores(every)).items()]
+    lines += [f"- {text}" for text in trend_sentences(level_scores(every), concept_scores(every), MODELS)]
     return "\n".join(lines)
 
 

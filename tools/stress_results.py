@@ -25,7 +25,7 @@ from pathlib import Path
 
 from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
-from unseen.run.leases import LEASES_FILE_NAME, Leases
+from unseen.run.record import Leases
 
 _NUMBER = struct.Struct("<i")
 
@@ -39,7 +39,7 @@ def make_result(slot: int, number: int) -> Result:
 
 def append_some(home: Path, slot: int, first: int, count: int, acknowledge: int) -> None:
     """Append results as a run does, and write each number to the pipe after its append has returned."""
-    with ResultsDatabase(home / FILE_NAME) as database, Leases(home / LEASES_FILE_NAME) as leases:
+    with ResultsDatabase(home / FILE_NAME) as database, Leases(home) as leases:
         for number in range(first, first + count):
             work = [f"{slot}-{number}"]
             leases.acquire(work)

@@ -75,7 +75,8 @@ def refit(numbers: dict[str, Any], only: Sequence[str] = ()) -> None:
     for split, metrics in COLUMNS.items():
         name = DATA if split == "PS" else f"{DATA}&split=SS"
         with tempfile.TemporaryDirectory() as home:
-            problem, _ = ZslBenchmark(split=split).problem(Workbench(Path(home)), given_models(DATA)[0], name)
+            benchmark = ZslBenchmark(split=split)
+            problem = benchmark.assemble(benchmark.inputs(Workbench(Path(home)), given_models(DATA)[0], name))[0]
         for method, row in numbers[split].items():
             if only and method not in only:
                 continue

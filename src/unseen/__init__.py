@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from unseen.core.registry import lazy_exports
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from unseen.api import ProbeCallback as ProbeCallback
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from unseen.results import ResultsDatabase as ResultsDatabase
     from unseen.run.execute import run_study as run_study
     from unseen.run.executor import make_engine as make_engine
-    from unseen.run.plan import plan_study as plan_study
-    from unseen.run.report import write_report as write_report
+    from unseen.run.record import write_report as write_report
     from unseen.run.study import Study as Study
+    from unseen.run.study import plan_study as plan_study
 else:
     __all__, __getattr__, __dir__ = lazy_exports(__name__)

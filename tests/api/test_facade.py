@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -191,7 +193,6 @@ def test_rank_takes_matrices_and_models(home: Path, labelled: Labelled, net: Sma
     found = unseen.rank(
         {"noise": rng.normal(size=(80, 8)), "signal": centres[y] + 0.3 * rng.normal(size=(80, 8))},
         [f"class {label}" for label in y],
-        resamples=8,
     )
     assert found.best == "signal"
     from unseen.ranking import logme
@@ -199,9 +200,9 @@ def test_rank_takes_matrices_and_models(home: Path, labelled: Labelled, net: Sma
     row = found.rows()[0]
     assert row["model"] == "signal" and row["rank"] == 1
     signal = {"signal": centres[y].astype(np.float32)}
-    value = unseen.rank(signal, y, scores=("logme",), resamples=0).rows()[0]["logme"]
+    value = unseen.rank(signal, y, scores=("logme",)).rows()[0]["logme"]
     assert value == pytest.approx(logme(signal["signal"], y))
-    models = unseen.rank({"mine": net, "theirs": small_model}, labelled, resamples=4)
+    models = unseen.rank({"mine": net, "theirs": small_model}, labelled)
     assert {row["model"] for row in models.rows()} == {"mine", "theirs"}
     with pytest.raises(UnseenError, match=r"shape \(80, 8\); there are 79 targets"):
         unseen.rank({"x": rng.normal(size=(80, 8))}, y[:-1])
@@ -302,7 +303,7 @@ net = nn.Sequential(nn.Conv2d(3, 6, 5, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), n
 f = unseen.extract(net, {str(images)!r})
 r = unseen.evaluate(net, {str(images)!r})
 c = unseen.compare({{"net": net, "pixels": lambda b: b[:, ::32, ::32].reshape(len(b), -1)}}, {str(images)!r})
-k = unseen.rank({{"net": net}}, {str(images)!r}, resamples=2)
+k = unseen.rank({{"net": net}}, {str(images)!r})
 z = unseen.evaluate_zeroshot(np.eye(12)[np.arange(60) % 12], np.arange(60) % 12, np.eye(12), methods="ESZSL")
 print(f.features.shape, len(f.labels), r.top1, sorted(c.top1), k.best, len(z.rows()), len(unseen.load_results()))
 assert all(callable(getattr(unseen, name)) for name in ("features", "results")) is False  # rooms stay rooms
@@ -310,3 +311,15 @@ assert all(callable(getattr(unseen, name)) for name in ("features", "results")) 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("(24, 6) 24 ")
+
+
+def test_progress_is_printed_in_a_notebook(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unseen.extract(small_model, images, split="test")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    unseen.extract(small_model, images, split="train")
+    text = capsys.readouterr().err
+    total = re.findall(r"of (\d+) images", text)[0]
+    assert f"{total} of {total} images" in text

@@ -29,12 +29,12 @@ def zero_row() -> Any:
         (X, y, S[:20], {}, r"labels go from 0 to 29, and class embeddings have shape \(20, 16\): 20 classes"),
         (X, y, S[:20], {"unseen": [1, 2, 25]}, r"labels go from 0 to 29"),
         (X, y, S.T, {}, r"shape \(16, 30\).*transposed"),
-        (X[y < 10], y[y < 10], S[:16, :10], {}, r"'10', '11'.* and more.*\(16, 10\) look transposed"),
+        (X[y < 10], y[y < 10], S[:16, :10], {}, r"'10', '11'.*look transposed"),
         (X, y, S.T, {"class_names": NAMES}, "axes are swapped"),
         (X, y + 1, S, {}, "labels go from 1 to 30.*subtract 1"),
         (X, y - 1, S, {}, "labels go from -1 to 28"),
-        (X[y != 7], y[y != 7], S, {"unseen": [3, 7, 9]}, "1 of 30 classes have no image: '7'"),
-        (X[y != 7], y[y != 7], S, {}, "1 of 30 classes have no image: '7'"),
+        (X[y != 7], y[y != 7], S, {"unseen": [3, 7, 9]}, "1 of 30 classes have no image, such as '7'"),
+        (X[y != 7], y[y != 7], S, {}, "1 of 30 classes have no image, such as '7'"),
         (X, y[:-1], S, {}, "180 rows of features and 179 labels"),
         (X, np.stack([y, y], 1), S, {}, r"labels must have shape \(180,\).*found \(180, 2\)"),
         (X[0], y, S, {}, r"features must be a table.*found shape \(24,\)"),
@@ -72,7 +72,7 @@ def test_labels_may_be_a_column_and_classes_may_be_names() -> None:
 
 def test_groups_of_methods_add_up() -> None:
     found = unseen.evaluate_zeroshot(X, y, S, methods=("ESZSL", "SAE", "ESZSL"), unseen=[3, 7, 11])
-    assert list(found.evaluations) == ["ESZSL", "SAE"]
+    assert list(found.results) == ["ESZSL", "SAE"]
 
 
 def test_methods_are_compared_image_by_image() -> None:

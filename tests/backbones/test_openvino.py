@@ -27,8 +27,8 @@ def test_features_of_both_precisions_and_from_several_threads() -> None:
     backbone = load_backbone(MODEL)
     pixels = backbone.example(16, seed=1).numpy()
     (exact,) = make_runtime(backbone, device="cpu")(pixels)
-    full = make_runtime(backbone, device="cpu", runtime="openvino", threads=1)
-    half = make_runtime(backbone, device="cpu", precision="bf16", threads=1)
+    full = make_runtime(backbone, device="cpu", runtime="openvino")
+    half = make_runtime(backbone, device="cpu", precision="bf16")
     assert (full.name, full.precision, half.name, half.precision) == ("openvino", "fp32", "openvino", "bf16")
     assert np.allclose(full(pixels)[0], exact, atol=1e-4)
     assert cosines(half(pixels)[0], exact).min() > 0.99

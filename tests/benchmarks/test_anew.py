@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from unseen.benchmarks.benchmark import BENCHMARKS, benchmark_of, command_of, make_benchmark
-from unseen.benchmarks.citations import citations_of, references
+from unseen.benchmarks.benchmark import BENCHMARKS, benchmark_of, citations_of, command_of, make_benchmark, references
 from unseen.cli import main
 from unseen.core.errors import DataError
 from unseen.core.records import Cell
-from unseen.results.rows import REQUIRED
+from unseen.results.info import _BUILT_IN, built_in_info
 
 SMALL = "procedural:sprites-location?test=8&train=32&val=8"
 EMOJI = "packaged:emoji?classes=60"
@@ -89,7 +88,7 @@ def test_a_file_of_an_option_must_be_the_same(tmp_path: Path, benchmark: str, op
 
 def test_required_parameters_are_those_of_every_cell() -> None:
     """A reader may rely on a parameter only if every cell of its benchmark has it."""
-    for name, required in REQUIRED.items():
+    for name in _BUILT_IN:
         dataset = "vtab:pets" if name == "vtab" else "packaged:emoji"
         for cell in make_benchmark(name, {}).plan("m", dataset):
-            assert set(required) <= set(cell.parameters)
+            assert set(built_in_info(name).required) <= set(cell.parameters)

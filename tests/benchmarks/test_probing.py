@@ -103,19 +103,21 @@ def test_probes_compute_where_features_come_from_if_that_is_a_gpu() -> None:
 
 
 def test_square_roots_and_streaming_reach_the_probe(splits: dict[str, Arrays], monkeypatch: pytest.MonkeyPatch) -> None:
-    from unseen.probes.coordinates import StreamedTable
+    from unseen.probes.rows import FeatureSet
+    from unseen.probes.softmax import SoftmaxLoss
 
     asked = {"solver": "logistic", "shots": ("all",), "seeds": (1,), "validation": "drawn"}
     plain, rooted = (probe_splits(splits, **asked, square_root=root)["all", 1] for root in (False, True))
     assert plain.log_loss != rooted.log_loss
     streamed: list[bool] = []
-    monkeypatch.setattr(StreamedTable, "blocks", _counting(StreamedTable.blocks, streamed))
+    call = SoftmaxLoss.__call__
+    monkeypatch.setattr(
+        SoftmaxLoss,
+        "__call__",
+        lambda loss, weights: (streamed.append(isinstance(loss.rows, FeatureSet)), call(loss, weights))[1],
+    )
     again = probe_splits(splits, **asked, memory_limit=1)["all", 1]
-    assert streamed and again.log_loss == pytest.approx(plain.log_loss, rel=1e-3)
-
-
-def _counting(blocks: Any, seen: list[bool]) -> Any:
-    return lambda table, width: (seen.append(True), blocks(table, width))[1]
+    assert streamed and all(streamed) and again.log_loss == pytest.approx(plain.log_loss, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["probe", "cog"])

@@ -110,7 +110,7 @@ def test_an_ontology_of_ones_own(own: list[str], tmp_path: Path, capsys: pytest.
     assert "siamese (tabby)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("measure", ["path", "wu-palmer"])
+@pytest.mark.parametrize("measure", ["resnik", "wu-palmer"])
 def test_reranked(own: list[str], tmp_path: Path, measure: str) -> None:
     assert main([*own, "--rerank", measure, "--out", str(tmp_path / "levels.json")]) == 0
     assert Levels.load(tmp_path / "levels.json").measure == measure

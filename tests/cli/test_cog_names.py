@@ -52,7 +52,7 @@ def test_audit_settle_run_edit_run_again(
     text = Path("wnids.tsv").read_text()
     assert all(f"\n{name}\t" in text for name in (*SURE, *OPEN))
     left = [line.split("\t")[0] for line in text.splitlines() if line.endswith("\t?")]
-    assert set(OPEN) <= set(left) and f"{len(left)} doubtful" in printed
+    assert set(OPEN) <= set(left) and f"{len(left)} of them have a ?" in printed
     first, _ = run(data="../data/photos?wnids=wnids.tsv")
     assert first["evaluated"] == 3
 

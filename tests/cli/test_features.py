@@ -12,6 +12,7 @@ import pytest
 from unseen.cli import main
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped
+from unseen.features.part import PartRows
 
 
 def key(model: str, layer: str = "pooled", dataset: str = "packaged:grocery") -> FeatureKey:
@@ -28,7 +29,7 @@ def home(tmp_path) -> Path:
                 index = np.arange(number * 400, number * 400 + 400)
                 kept = index[index != 1000]
                 skipped = [Skipped(1000, "a.png", "truncated")] if number == 2 else []
-                writer.write_part(np.ones((len(kept), 16), np.float32), kept % 3, kept, skipped)
+                writer.write(PartRows(writer.next_index, np.ones((len(kept), 16), np.float32), kept % 3, kept, skipped))
             if parts == 3:
                 writer.finish()
     return tmp_path

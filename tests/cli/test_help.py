@@ -8,8 +8,7 @@ import pytest
 import typer
 
 from unseen.cli import main
-from unseen.cli.application import COMMANDS, load_command
-from unseen.cli.parser import examples, spread_lists
+from unseen.cli.application import COMMANDS, examples, load_command, spread_lists
 
 
 def command_names() -> list[str]:
@@ -36,7 +35,7 @@ def test_every_command_has_two_examples_and_every_example_has_a_command() -> Non
 def test_help_ends_with_the_examples_and_fits_sixty_lines(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     assert main([*name.split(), "--help"]) == 0
     lines = capsys.readouterr().out.rstrip().splitlines()
     assert [line.strip() for line in lines[-2:]] == EXAMPLES[name]

@@ -193,7 +193,7 @@ def test_a_result_is_computed_again(
     code, out, err = run(capsys, "results", "rerun", first.cell.id, "--home", home)
     assert code == 3
     assert "difference -0.25" in out
-    assert "gone: stored only, 1.0" in out
+    assert "gone: stored 1.0, now None" in out
     assert "numpy: 1.0, now " in out
     assert "is not the stored one" in err
     next(path for path in sorted(images.rglob("*")) if path.is_file()).unlink()

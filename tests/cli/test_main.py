@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.background import run_unseen, start_unseen
 
 from unseen.backbones.load import check_backbone
 from unseen.cli import main
@@ -246,28 +245,15 @@ def test_a_signal_ends_a_run_and_its_workers(
 ) -> None:
     """A small network and one file per image: most of the images remain when the first is stored."""
     images = make_folder(tmp_path / "images", classes=3, per_class=100)
-    command = [sys.executable, "-m", "unseen", "probe", str(images), "--models", small_model, "--part-size", "1"]
-    command += ["--home", str(tmp_path / "home"), "--workers", workers]
-    running = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        # A suite that runs in the background ignores SIGINT, and its children would too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    try:
-        for _ in range(6000):
-            if list((tmp_path / "home").rglob("part-*")) or running.poll() is not None:
-                break
-            time.sleep(0.01)
-        running.send_signal(number)
-        _, err = running.communicate(timeout=60)
-    finally:
-        running.kill()
-    assert running.returncode == code, err
-    assert "run the same command to resume" in err.splitlines()[-1]
-    assert "Traceback" not in err
+    words = ["probe", images, "--models", small_model, "--part-size", "1", "--workers", workers]
+    running = start_unseen(tmp_path, *words, "--home", tmp_path / "home")
+    while running.is_running and not list((tmp_path / "home").rglob("part-*")):
+        time.sleep(0.01)
+    running.send_signal(number)
+    ended = running.wait(timeout=60)
+    assert ended.code == code, ended.error
+    assert "run the same command to resume" in ended.error.splitlines()[-1]
+    assert "Traceback" not in ended.error
 
 
 @pytest.mark.parametrize("kind", ["models", "datasets", "benchmarks", "studies", "methods", "scores"])
@@ -322,13 +308,12 @@ def test_a_full_disk(tmp_path: Path, make_folder: Callable[..., Path], small_mod
             f'models = ["{small_model}"]\ndatasets = ["folder:{images}"]\n[extraction]\npart_size = 8\n'
             f'graphs = "{tmp_path}/graphs"\n[benchmarks.probe]\nseeds = [1]\n'
         )
-        command = [sys.executable, "-m", "unseen", "run", str(study), "--home"]
-        done = subprocess.run([*command, str(small)], capture_output=True, text=True, env=dict(os.environ), check=False)
-        assert done.returncode == 2, done.stderr
-        assert done.stderr.splitlines()[-1].startswith("unseen: error: ")
-        assert "Traceback" not in done.stderr
+        done = run_unseen(tmp_path, "run", study, "--home", small)
+        assert done.code == 2, done.error
+        assert done.error.splitlines()[-1].startswith("unseen: error: ")
+        assert "Traceback" not in done.error
         subprocess.run(["cp", "-r", str(small), str(copy)], check=True)
     finally:
         subprocess.run(["umount", str(small)], check=True)
-    done = subprocess.run([*command, str(copy)], capture_output=True, text=True, env=dict(os.environ), check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_unseen(tmp_path, "run", study, "--home", copy)
+    assert done.code == 0, done.error

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from unseen.benchmarks.citations import _known, bibtex, method_paragraphs, references
+from unseen.benchmarks.benchmark import references
+from unseen.benchmarks.citations import _known, bibtex, method_paragraphs
 from unseen.cli import main
-from unseen.core.records import Cell, Result
+from unseen.core.records import Cell, ModelCard, Result
 from unseen.ranking.cards import score_cards
 from unseen.results import FILE_NAME, ResultsDatabase
 from unseen.zeroshot.catalogue import method_cards
@@ -94,17 +95,9 @@ def test_every_method_and_score_of_ours_has_an_entry() -> None:
     assert len(variants) == len(set(variants))
 
 
-@pytest.mark.parametrize(
-    ("citation", "wanted"),
-    [
-        ("Yuan et al., Tokens-to-token ViT: training, from scratch, ICCV 2021", "author = {Yuan and others}"),
-        ("Nilsback, Zisserman, ICVGIP 2008", "note = {Nilsback, Zisserman, ICVGIP 2008}"),
-    ],
-)
-def test_a_citation_that_is_a_line(citation: str, wanted: str) -> None:
-    from unseen.core.records import ModelCard
-
-    assert wanted in bibtex(cells()[:1], {"packaged:efficientnet-lite0": ModelCard("x", citation=citation)})
+def test_a_citation_that_is_a_line() -> None:
+    card = ModelCard("x", citation="Nilsback & Zisserman, ICVGIP 2008")
+    assert "note = {Nilsback \\& Zisserman, ICVGIP 2008}" in bibtex(cells()[:1], {"packaged:efficientnet-lite0": card})
 
 
 def test_every_file_is_reported_and_one_goes_to_standard_output(

@@ -207,25 +207,16 @@ def test_a_column_with_one_untested_value_is_ordered_by_value() -> None:
     assert board.models == [B, A, C] and not any(map(board.tested, board.columns))
 
 
-def test_a_leaderboard_of_a_home_and_an_export(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_leaderboard_of_two_homes(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = stored(tmp_path / "other", [probe("timm:resnet18", 1), probe(A, 1)])
-    assert main(["results", "--home", str(other), "--json"]) == 0
-    export = tmp_path / "theirs.json"
-    export.write_text(capsys.readouterr().out)
     page = tmp_path / "board.html"
-    assert main(["leaderboard", str(home), str(export), "--out", str(page), "--json"]) == 0
+    assert main(["leaderboard", str(home), str(other), "--out", str(page), "--json"]) == 0
     (board,) = json.loads(capsys.readouterr().out)
     assert "timm:resnet18" in [row["model"] for row in board["rows"]]
     text = page.read_text()
     assert "1 cell in several of them, with the same numbers" in text
     assert "Results are in one column only if" in text
     assert str(tmp_path) not in text
-    export.write_text(export.read_text().replace('"shots": "all"', '"shots": 1'))
-    assert main(["leaderboard", str(home), str(export), "--out", str(page)]) == 2
-    assert "was changed after the export" in capsys.readouterr().err
-    export.write_text("[{]")
-    assert main(["leaderboard", str(export), "--out", str(page)]) == 2
-    assert "not valid JSON" in capsys.readouterr().err
 
 
 def test_other_numbers_for_the_same_cell_are_reported(

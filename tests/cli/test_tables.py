@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from unseen.cli import main
-from unseen.cli.tables import console, count, print_table, printable, say
+from unseen.cli.tables import ConsoleProgress, console, count, print_table, printable, say
 from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
 
@@ -148,11 +148,9 @@ def test_results_fit_the_width(
 def test_progress_says_lines_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unseen.cli import progress
-
     times = iter(float(t) for t in range(0, 1000, 20))
-    monkeypatch.setattr(progress, "monotonic", lambda: next(times))
-    told = progress.ConsoleProgress(console(error=True))
+    monkeypatch.setattr("unseen.cli.tables.monotonic", lambda: next(times))
+    told = ConsoleProgress(console(error=True))
     told.begin("m[red] on d\x1b", 100, 10)
     for _ in range(9):
         told.advance(10, 0)
@@ -160,7 +158,7 @@ def test_progress_says_lines_where_there_is_no_terminal(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].strip() == "m[red] on d\N{REPLACEMENT CHARACTER}: 30 of 100 images"
     assert "90 images" in lines[-1]
-    silent = progress.ConsoleProgress(console(error=True, quiet=True))
+    silent = ConsoleProgress(console(error=True, quiet=True))
     silent.begin("m", 1, 0)
     silent.advance(1, 0)
     silent.end()

@@ -69,6 +69,6 @@ def random_taxonomy() -> Callable[[int, int], Taxonomy]:
             for p in rng.choice(i, size=min(i, int(rng.integers(1, 4))), replace=False)
         ]
         order = rng.permutation(len(edges))
-        return Taxonomy.from_edges([edges[k] for k in order], concepts=[f"c{i:03d}" for i in rng.permutation(size)])
+        return Taxonomy.from_edges([edges[k] for k in order])
 
     return make

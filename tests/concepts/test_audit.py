@@ -100,7 +100,7 @@ def test_summary_and_counts() -> None:
 
 def test_doubts() -> None:
     result = audit(["crane", "walrus"])
-    assert [row.match.name for row in result.unsettled] == ["crane"]
+    assert [row.match.name for row in result.rows if row.match.ambiguous] == ["crane"]
     assert result.summary.endswith("1 verdict rests on an ambiguous name.")
     assert result.rows[0].verdict_in_doubt and not result.rows[1].verdict_in_doubt
 

@@ -6,7 +6,7 @@ import pytest
 
 from unseen.concepts import WordNet
 from unseen.concepts.class_names import ClassNameReader, clean
-from unseen.concepts.evidence import COLUMN, CandidateFinder
+from unseen.concepts.evidence import CandidateFinder
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_cleaning(name: str, words: str) -> None:
 )
 def test_candidates(finder: CandidateFinder, name: str, how: str, wnid: str) -> None:
     row = finder.find(name)[wnid]
-    assert row[COLUMN[how]] or (how == "exact" and row[COLUMN["form"]])
+    assert row[how] or (how == "exact" and row["form"])
 
 
 @pytest.mark.parametrize("name", ["jacuzzi_indoor", "xyzzy", "", "123"])
@@ -66,9 +66,9 @@ def test_names_that_wordnet_lacks(finder: CandidateFinder, name: str) -> None:
 
 def test_alternatives_and_hints_are_candidates(finder: CandidateFinder) -> None:
     found = finder.find("hog, pig, grunter")
-    assert found["n02395406"][COLUMN["exact"]]
+    assert found["n02395406"]["exact"]
     bird = finder.find("crane (bird)")
-    assert bird["n02012849"][COLUMN["below_hint"]] == 1 and not bird["n03126707"][COLUMN["below_hint"]]
+    assert bird["n02012849"]["below_hint"] == 1 and not bird["n03126707"]["below_hint"]
     assert set(finder.find("crane")) <= set(bird)
 
 

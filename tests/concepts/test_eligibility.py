@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from unseen.concepts import Taxonomy, WordNet, cog_discarded, cog_filters, filters_for, imagenet_1k, run_funnel
-from unseen.concepts.eligibility import Above, Filter, Listed, SubTree, TooFewImages
+from unseen.concepts.eligibility import Filter, above, listed, sub_tree, too_few_images
 from unseen.core.errors import TaxonomyError
 
 #      root - animal - cat - tabby, siamese
@@ -31,13 +31,13 @@ TREE = Taxonomy.from_edges(
 @pytest.mark.parametrize(
     ("each", "dropped"),
     [
-        (Listed(["tabby", "unlisted"], "seen"), {"tabby"}),
-        (TooFewImages({"tabby": 5, "dog": 4}, least=5), set(TREE.ids) - {"tabby"}),
-        (SubTree("person"), {"person", "sailor"}),
-        (Above(["tabby", "dog"]), {"cat", "animal", "root"}),
-        (Above(["tabby"]), {"cat", "animal", "root"}),
-        (Above(), {"root", "animal", "person", "cat", "dog"}),
-        (Listed(["poodle", "unlisted"]), {"poodle"}),
+        (listed(["tabby", "unlisted"], "seen"), {"tabby"}),
+        (too_few_images({"tabby": 5, "dog": 4}, least=5), set(TREE.ids) - {"tabby"}),
+        (sub_tree("person"), {"person", "sailor"}),
+        (above(["tabby", "dog"]), {"cat", "animal", "root"}),
+        (above(["tabby"]), {"cat", "animal", "root"}),
+        (above(), {"root", "animal", "person", "cat", "dog"}),
+        (listed(["poodle", "unlisted"]), {"poodle"}),
     ],
 )
 def test_each_filter(each: Filter, dropped: set[str]) -> None:
@@ -48,9 +48,9 @@ def test_each_filter(each: Filter, dropped: set[str]) -> None:
 
 def test_filters_act_one_after_the_other() -> None:
     """Once its leaves are gone, a concept is a leaf of what is left, but not of the whole list."""
-    leaves = Listed(["tabby", "siamese"])
-    assert "cat" in run_funnel(TREE, TREE.ids, [leaves, Above()]).concepts
-    assert "cat" not in run_funnel(TREE, TREE.ids, [leaves, Above(TREE.ids)]).concepts
+    leaves = listed(["tabby", "siamese"])
+    assert "cat" in run_funnel(TREE, TREE.ids, [leaves, above()]).concepts
+    assert "cat" not in run_funnel(TREE, TREE.ids, [leaves, above(TREE.ids)]).concepts
 
 
 def test_own_filters_are_welcome() -> None:
@@ -92,7 +92,7 @@ def test_leaves_among_the_eligible_would_be_5684(wordnet: WordNet, imagenet_coun
     """The other reading of the main text, which is not the one that gives the paper's number."""
     concepts = list(imagenet_counts)
     filters = cog_filters(concepts, imagenet_1k(), counts=imagenet_counts)
-    filters = [Above() if each.name == "not a leaf" else each for each in filters]
+    filters = [above() if each.name == "not a leaf" else each for each in filters]
     assert len(run_funnel(wordnet, concepts, filters).concepts) == 5_684
 
 

@@ -10,17 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import unseen.concepts.similarity as module
 from unseen.concepts import (
     MEASURES,
+    InformationContent,
     Taxonomy,
     WordNet,
     imagenet_21k,
     information_content,
-    pair_similarity,
     similarity_matrix,
 )
 from unseen.core.errors import TaxonomyError, UnknownNameError
+
+
+def pair_similarity(
+    taxonomy: Taxonomy, x: str, y: str, measure: str = "lin", *, ic: InformationContent | None = None
+) -> float:
+    return float(similarity_matrix(taxonomy, [x], [y], measure, ic=ic)[0, 0])
 
 
 class Naive:
@@ -67,10 +72,6 @@ class Naive:
             if self.ic[x] == 0 or self.ic[y] == 0:
                 return 0.0
             return 1 / (total - 2 * content) if abs(total - 2 * content) > 1e-12 else math.inf
-        if measure == "path":
-            return 1 / (1 + self.distance(x, y))
-        if measure == "leacock-chodorow":
-            return -math.log((1 + self.distance(x, y)) / (2 * max(self.deep.values())))
         depth = max(self.shallow[s] for s in shared)
         best = sorted(s for s in shared if self.shallow[s] == depth)
         subsumer = x if x in best else best[0]
@@ -103,18 +104,6 @@ def test_properties_of_lin(random_taxonomy: Callable[[int, int], Taxonomy], seed
     order = np.random.default_rng(seed).permutation(size)
     permuted = similarity_matrix(taxonomy, [ids[i] for i in order], ids)
     np.testing.assert_array_equal(permuted, lin[order])
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-def test_blocks_do_not_change_a_matrix(
-    random_taxonomy: Callable[[int, int], Taxonomy], monkeypatch: pytest.MonkeyPatch, measure: str
-) -> None:
-    taxonomy = random_taxonomy(3, 60)
-    ids = list(taxonomy.ids)
-    whole = similarity_matrix(taxonomy, ids, ids, measure)
-    monkeypatch.setattr(module, "_BLOCK_ROWS", 7)
-    monkeypatch.setattr(module, "_BLOCK_CELLS", 100)
-    np.testing.assert_array_equal(similarity_matrix(taxonomy, ids, ids, measure), whole)
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -47,7 +47,7 @@ def test_entities(tmp_path: Path, style: str, ending: str) -> None:
     with opener(path, "wt") as stream:
         stream.write(WIKIPEDIA2VEC[style])
     vectors = read_word_vectors(path)
-    assert vectors.has_entities and len(vectors) == 5 and vectors.dimension == 3
+    assert len(vectors) == 5 and vectors.dimension == 3
     np.testing.assert_allclose(vectors.lookup([entity_key("tabby_cat"), "tabby"]), [[1, 0, 0], [1, 1, 0]])
     assert entity_key("Labrador retriever") in vectors and "labrador retriever" not in vectors
     few = read_word_vectors(path, only={"cat", entity_key("tabby cat")})

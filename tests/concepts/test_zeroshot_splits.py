@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from unseen.concepts import Taxonomy, WordNet, imagenet_1k, imagenet_zeroshot_split, read_split
-from unseen.concepts.zeroshot_splits import graph_distance
+from unseen.concepts.eligibility import graph_distance
 from unseen.core.errors import DataError, UnknownNameError
 
 

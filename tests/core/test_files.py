@@ -118,17 +118,6 @@ def test_files_are_mapped_empty_ones_among_them(tmp_path: Path) -> None:
         map_file(tmp_path / "gone")
 
 
-def test_a_disk_that_takes_only_some_of_it_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.write
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data[:2])))
-        write_whole(tmp_path / "file", [b"abcde", b"", memoryview(b"fgh")])
-        patch.setattr(os, "write", lambda *_: 0)
-        with pytest.raises(DiskFullError, match="nothing more could be written"):
-            write_whole(tmp_path / "file", "other")
-    assert (tmp_path / "file").read_bytes() == b"abcdefgh" and len(list(tmp_path.iterdir())) == 1
-
-
 def test_a_folder_above_that_vanishes_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make, left = files._make_levels, [3]
 

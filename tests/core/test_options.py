@@ -9,8 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from unseen.core.errors import UsageError
-from unseen.core.identity import option
-from unseen.core.options import Natural, Positive, Rate, Share, check_options, first_values, make_options
+from unseen.core.identity import Natural, Positive, Rate, Share, check_options, first_values, make_options, option
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import tempfile
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unseen.core import pickles
 from unseen.core.errors import DataError
 from unseen.core.pickles import load_plain_pickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 RAN: list[str] = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def in_this_process() -> Iterator[None]:
+    """Read without a process with limits first, which takes a second for each file (tests/core/test_guard.py)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pickles, "try_reader", lambda *_, **__: None)
+        yield
 
 
 def loads(payload: bytes) -> Any:

@@ -6,6 +6,7 @@ import _codecs
 import pickle
 import tempfile
 from collections import OrderedDict
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unseen.core import pickles
 from unseen.core.errors import DataError
 from unseen.core.pickles import StandIn, load_plain_pickle
 
 RECONSTRUCT = np.zeros(1).__reduce__()[0]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def in_this_process() -> Iterator[None]:
+    """Read without a process with limits first, which takes a second for each file (tests/core/test_guard.py)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pickles, "try_reader", lambda *_, **__: None)
+        yield
 
 
 def loads(payload: bytes, constructors: Any = None, *, stand_ins: bool = False) -> Any:

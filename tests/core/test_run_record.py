@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from unseen.core.findings import findings
 from unseen.core.run_record import (
     Dropped,
     LoadedModel,
@@ -14,6 +13,7 @@ from unseen.core.run_record import (
     RunRecord,
     SearchRecord,
     SplitCounts,
+    findings,
     search_record,
     split_record,
 )
@@ -85,7 +85,13 @@ def test_facts_of_several_models_and_searches_are_counted() -> None:
         "best C at the edge of its search grid in 2 searches",
     ]
     text = str(RunRecord.merged(named))
-    for words in ("0:", "architecture: net2 (inferred)", "best C=9 is the largest value", "candidate C=5: failed"):
+    for words in (
+        "0:",
+        "architecture: net2",
+        "  inferred: True",
+        "best C=9 is the largest value",
+        "candidate C=5: failed",
+    ):
         assert words in text
 
 
@@ -116,7 +122,7 @@ def test_json_and_back() -> None:
 def test_the_source_of_a_number_that_was_not_computed_here() -> None:
     record = RunRecord(source="Zhai et al., 2019, Table 6")
     assert record.clean and record
-    assert "Source of the numbers: Zhai et al., 2019, Table 6" in str(record)
+    assert "source: Zhai et al., 2019, Table 6" in str(record)
     assert RunRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
     assert record.merge(RunRecord()).source == RunRecord().merge(record).source == record.source
     assert RunRecord.merged({"a": record, "b": RunRecord(source="a page")}).source == f"{record.source}; a page"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unseen.core.typed import Typed
+from unseen.core.records import Typed
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def test_options_reach_a_function() -> None:
     assert load_dataset("sized?size=3").id == "sized?size=3"
     with pytest.raises(UsageError, match=r"no option 'sise'. Did you mean 'size'"):
         load_dataset("sized?sise=3")
-    with pytest.raises(UsageError, match="has no variants"):
+    with pytest.raises(UsageError, match=r"takes other arguments.*too many positional"):
         load_dataset("sized:big")
 
 
@@ -65,7 +65,7 @@ def test_functions_that_cannot_be_called_or_return_something_else() -> None:
     def wrong() -> int:
         return 3
 
-    with pytest.raises(UsageError, match="needs a variant: write needy:NAME"):
+    with pytest.raises(UsageError, match=r"takes other arguments.*'variant'.*needy:NAME"):
         load_dataset("needy")
     with pytest.raises(UsageError, match="returned int, not a Dataset"):
         load_dataset("wrong")

@@ -61,7 +61,6 @@ def forms(root: Path, folder: Path) -> dict[str, Dataset]:
     return {
         "ImageFolder": as_dataset(theirs),
         "Subset": as_dataset(Subset(theirs, shuffled.tolist())),
-        "torchvision": load_dataset(f"torchvision:ImageFolder?root={root}"),
         "frame": as_dataset(frame),
         "paths": as_dataset((files, labels)),
         "relative texts": as_dataset(([str(files[i]) for i in shuffled], [labels[i] for i in shuffled])),

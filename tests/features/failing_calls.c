@@ -1,17 +1,5 @@
 /* Fails chosen system calls on files below one folder: loaded before libc, told what to fail by the test. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
+#include "../../tools/libc_calls.h"
 
 static char root[PATH_MAX];
 static long countdown = -1; /* calls until the first failure; -1 never */
@@ -36,16 +24,9 @@ static int fails(void) {
 }
 static int below(const char *path) { return root[0] && path && strncmp(path, root, strlen(root)) == 0; }
 static int descriptor_below(int fd) {
-    char link[64], path[PATH_MAX];
-    if (!root[0] || fd < 0) return 0;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof path - 1);
-    if (n < 0) return 0;
-    path[n] = 0;
-    return below(path);
+    char path[PATH_MAX];
+    return root[0] && path_of(fd, path) && below(path);
 }
-#define REAL(name) static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
-#define MODE mode_t mode = 0; if (flags & (O_CREAT | O_TMPFILE)) { va_list more; va_start(more, flags); mode = va_arg(more, mode_t); va_end(more); }
 
 int open(const char *path, int flags, ...) { REAL(open); MODE if (below(path) && fails()) return -1; return real(path, flags, mode); }
 int open64(const char *path, int flags, ...) { REAL(open64); MODE if (below(path) && fails()) return -1; return real(path, flags, mode); }

@@ -20,6 +20,7 @@ import numpy as np
 from unseen.core.errors import DiskFullError
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped
+from unseen.features.part import PartRows
 
 
 def make_key(**changes: str) -> FeatureKey:
@@ -69,7 +70,9 @@ class Sample:
                 elif wrote == parts:
                     break
                 else:
-                    writer.write_part(*self.rows(first, min(first + writer.part_size, self.total)))
+                    writer.write(
+                        PartRows(writer.next_index, *self.rows(first, min(first + writer.part_size, self.total)))
+                    )
                     wrote += 1
                     time.sleep(pause)
         return wrote

@@ -9,6 +9,7 @@ import pytest
 
 from unseen.features import Extraction, FeatureStore, NoProgress, Skipped, extract
 from unseen.features.extraction import ExtractionJob
+from unseen.features.part import PartRows
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -37,7 +38,7 @@ def kept(world: Any, store: FeatureStore, draw: Any, layer: str, rows: dict[int,
     features = np.array([[rows[i]] for i in sorted(rows)], np.float32)
     skipped = [Skipped(i, f"{i}.png", "bad") for i in range(total) if i not in rows]
     with store.writer(key, total=total, part_size=4) as writer:
-        writer.write_part(features, np.zeros(len(index), np.int64), index, skipped)
+        writer.write(PartRows(writer.next_index, features, np.zeros(len(index), np.int64), index, skipped))
         writer.finish()
 
 

@@ -16,7 +16,7 @@ from unseen.core.errors import CorruptPartError
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore
 from unseen.features.manifest import entry_folder
-from unseen.features.part import load_description
+from unseen.features.part import PartRows, load_description
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -30,7 +30,7 @@ def write_second_part(store: FeatureStore) -> Path:
     """An entry of three parts of which the second is stored; return its folder."""
     index = np.arange(2, 4)
     with store.writer(KEY, total=6, part_size=2) as writer:
-        writer.write_part(np.ones((2, 3), np.float32), index, index, first=2)
+        writer.write(PartRows(2, np.ones((2, 3), np.float32), index, index))
     return entry_folder(store.root, KEY)
 
 
@@ -145,7 +145,7 @@ def test_a_header_that_grew_at_the_cost_of_the_data_is_refused(
     header = content[8 : 8 + length] + b" " * more
     path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length : -more])
     assert path.stat().st_size == len(content)
-    with pytest.raises(CorruptPartError, match="leaves no room"):
+    with pytest.raises(CorruptPartError, match="its header and size"):
         store.open(sample.key, check="size")
 
 

@@ -12,6 +12,7 @@ from unseen.core.errors import StoreError
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, extract
 from unseen.features.extraction import ExtractionJob
+from unseen.features.part import PartRows
 
 LAYERS = ("pooled", "logits")
 
@@ -35,9 +36,8 @@ def world(images: Path, small_model: str, tmp_path: Path) -> tuple[object, ...]:
 def add(world: tuple[object, ...], store: FeatureStore, starts: list[int]) -> None:
     backbone, dataset, how, _ = world
     total = len(dataset.split("train"))
-    ExtractionJob(backbone, dataset, "train", LAYERS, how).extract_parts(
-        starts, 4, lambda keys, part, notes: store.add_layers(keys, part, total=total, part_size=4, provenance=notes)
-    )
+    for keys, part, notes in ExtractionJob(backbone, dataset, "train", LAYERS, how).extract_parts(starts, 4):
+        store.add_layers(keys, part, total=total, part_size=4, provenance=notes)
 
 
 def test_parts_come_in_any_order(world: tuple[object, ...], tmp_path: Path) -> None:
@@ -119,4 +119,4 @@ def test_a_part_that_is_not_missing_is_refused(world: tuple[object, ...], tmp_pa
     with store.writer(key, total=10, part_size=4) as writer:
         for first in (2, -4, 12):
             with pytest.raises(StoreError, match="no missing part"):
-                writer.write_part(np.empty((0, 3), np.float32), none, none, first=first)
+                writer.write(PartRows(first, np.empty((0, 3), np.float32), none, none))

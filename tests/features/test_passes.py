@@ -15,7 +15,7 @@ import pytest
 from unseen.core.records import Preprocessing
 from unseen.features import Extraction, FeatureStore, NoProgress, extract, extraction
 from unseen.features.extraction import Described, ExtractionJob
-from unseen.features.part import PartLayers, PartRows
+from unseen.features.part import PartRows
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -82,8 +82,8 @@ def test_the_runtime_is_made_once_for_neighbours(world: Any, store: FeatureStore
 def test_the_device_is_the_one_that_was_asked_for(world: Any, store: FeatureStore, device: str, used: str) -> None:
     how = replace(HOW, device=device, precision="fp16", graphs=store.root)
     extract(world.backbone, world.dataset(range(3)), "train", store, how=how)
-    told = {name: world.settings[name] for name in ("device", "precision", "threads", "cache")}
-    assert told == {"device": used, "precision": "fp16", "threads": 1, "cache": store.root}
+    told = {name: world.settings[name] for name in ("device", "precision", "cache")}
+    assert told == {"device": used, "precision": "fp16", "cache": store.root}
 
 
 def test_layers_that_were_left_at_different_parts_are_both_finished(world: Any, store: FeatureStore) -> None:
@@ -159,10 +159,9 @@ def test_provenance_says_how_it_was_made(world: Any, store: FeatureStore) -> Non
 
 
 def test_each_part_has_its_provenance(world: Any) -> None:
-    parts: list[tuple[PartLayers, dict[str, Any]]] = []
     began = time.perf_counter()
     job = ExtractionJob(world.backbone, world.dataset(range(10)), "train", BOTH, replace(HOW, dtype="float16"))
-    job.extract_parts([8, 0], 4, lambda keys, part, notes: parts.append((part, notes)))
+    parts = [(part, notes) for _, part, notes in job.extract_parts([8, 0], 4)]
     took = time.perf_counter() - began
     logits = [part["logits"] for part, _ in parts]
     assert [rows.first for rows in logits] == [8, 0]
@@ -180,7 +179,7 @@ def test_each_part_has_its_provenance(world: Any) -> None:
 def test_what_would_be_written_is_described(world: Any, store: FeatureStore, name: str) -> None:
     world.name, dataset = name, world.dataset(range(5))
     before: Described = ExtractionJob(world.backbone, dataset, "train", BOTH, HOW).describe(store)
-    assert (before.total, before.runtime, before.title, list(before.keys)) == (5, name, "m on d train", [*BOTH])
+    assert (before.total, before.runtime, list(before.keys)) == (5, name, [*BOTH])
     assert world.made == [BOTH], "a graph is exported now"
     found = extract(world.backbone, dataset, "train", store, layers=BOTH, how=HOW)
     assert {layer: one.key for layer, one in found.items()} == before.keys

@@ -14,7 +14,7 @@ from unseen.core.records import FeatureKey, Preprocessing
 from unseen.data.decode import open_image, resize_like_tf
 from unseen.features import Extraction
 from unseen.features.batches import to_pixels
-from unseen.features.settings import tf_preprocessing
+from unseen.features.manifest import tf_preprocessing
 
 IMAGE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 130, 3), np.uint8))
 

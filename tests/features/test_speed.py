@@ -77,7 +77,7 @@ def test_on_the_processor_batches_are_small(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_was_asked_for_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     world = World(monkeypatch)
     measure_speed(BACKBONE, world.images(4), seconds=0.1, device="mps", precision="fp16", graphs=tmp_path)
-    assert world.made == {"device": "mps", "precision": "fp16", "threads": 1, "cache": tmp_path}
+    assert world.made == {"device": "mps", "precision": "fp16", "cache": tmp_path}
 
 
 def test_nothing_to_measure_with(monkeypatch: pytest.MonkeyPatch) -> None:

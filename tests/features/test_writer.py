@@ -48,7 +48,7 @@ def test_a_writer_that_waits_goes_on_when_the_other_ends(store: FeatureStore) ->
         thread.start()
         assert waited.wait(20), "on_wait was not called"
         assert not inside.wait(1.3), "however long that takes"
-        writer.write_part(*rows(0))
+        writer.write(PartRows(writer.next_index, *rows(0)))
         order.append("first")
     assert inside.wait(20)
     assert order == ["first", "second from 2"]
@@ -91,7 +91,7 @@ def test_a_writer_may_end_in_another_thread(store: FeatureStore) -> None:
     thread = threading.Thread(target=writer.__enter__)
     thread.start()
     thread.join(20)
-    writer.write_part(*rows(0))
+    writer.write(PartRows(writer.next_index, *rows(0)))
     writer.__exit__(None, None, None)
     with store.writer(KEY, total=2, part_size=2, timeout=0) as other:
         assert other.next_index == 2
@@ -128,7 +128,7 @@ def test_a_writer_that_cannot_begin_releases_the_lock(store: FeatureStore) -> No
 def test_others_add_the_remaining_parts_of_an_entry(store: FeatureStore) -> None:
     with store.writer(KEY, total=16, part_size=2) as writer:
         for number in range(5):
-            writer.write_part(*rows(2 * number))
+            writer.write(PartRows(writer.next_index, *rows(2 * number)))
     for number in (7, 5, 6):
         assert not store.holds(KEY)
         part = {"pooled": PartRows(2 * number, *rows(2 * number))}
@@ -139,11 +139,11 @@ def test_others_add_the_remaining_parts_of_an_entry(store: FeatureStore) -> None
 @pytest.mark.parametrize("ahead", [1, 2])
 def test_a_part_that_is_written_early_is_described(store: FeatureStore, ahead: int) -> None:
     with store.writer(KEY, total=8, part_size=2) as writer:
-        writer.write_part(*rows(2 * ahead), first=2 * ahead)
+        writer.write(PartRows(2 * ahead, *rows(2 * ahead)))
         assert (writer.next_index, descriptions(store)) == (0, [f"part-0000{ahead}"])
         assert writer.missing == [first for first in (0, 2, 4, 6) if first != 2 * ahead]
         for first in writer.missing:
-            writer.write_part(*rows(first), first=first)
+            writer.write(PartRows(first, *rows(first)))
         assert (writer.next_index, writer.missing) == (8, [])
         writer.finish()
     assert descriptions(store) == []
@@ -152,17 +152,17 @@ def test_a_part_that_is_written_early_is_described(store: FeatureStore, ahead: i
 
 def test_rows_of_another_kind_do_not_match_a_later_part(store: FeatureStore) -> None:
     with store.writer(KEY, total=4, part_size=2) as writer:
-        writer.write_part(*rows(2, dim=4), first=2)
+        writer.write(PartRows(2, *rows(2, dim=4)))
         with pytest.raises(StoreError, match="do not match those of other parts"):
-            writer.write_part(*rows(0))
+            writer.write(PartRows(writer.next_index, *rows(0)))
 
 
 @pytest.mark.parametrize(("dim", "dtype"), [(2, "float32"), (4, "float32"), (3, "float16")])
 def test_rows_are_like_those_before(store: FeatureStore, dim: int, dtype: str) -> None:
     with store.writer(KEY, total=4, part_size=2) as writer:
-        writer.write_part(*rows(0))
+        writer.write(PartRows(writer.next_index, *rows(0)))
         with pytest.raises(StoreError, match="do not match those of other parts"):
-            writer.write_part(*rows(2, dim=dim, dtype=dtype))
+            writer.write(PartRows(writer.next_index, *rows(2, dim=dim, dtype=dtype)))
 
 
 def test_no_part_begins_at_the_end(store: FeatureStore) -> None:
@@ -170,14 +170,14 @@ def test_no_part_begins_at_the_end(store: FeatureStore) -> None:
     with store.writer(KEY, total=4, part_size=2) as writer:
         for first in (4, 6):
             with pytest.raises(StoreError, match="no missing part begins"):
-                writer.write_part(np.zeros((0, 3), np.float32), none, none, first=first)
+                writer.write(PartRows(first, np.zeros((0, 3), np.float32), none, none))
 
 
 @pytest.mark.parametrize("order", [[0, 2, 1, 3], [1, 0, 2, 3], [0, 1, 3, 2]])
 def test_rows_are_in_the_order_of_their_images(store: FeatureStore, order: list[int]) -> None:
     features, labels, index = rows(0, 4)
     with store.writer(KEY, total=4, part_size=4) as writer, pytest.raises(StoreError, match="ascending"):
-        writer.write_part(features, labels, index[order])
+        writer.write(PartRows(writer.next_index, features, labels, index[order]))
 
 
 # Messages
@@ -188,7 +188,7 @@ def test_skipped_images_are_put_in_order(store: FeatureStore) -> None:
     kept = [1, 3]
     with store.writer(KEY, total=4, part_size=4) as writer:
         skipped = [Skipped(2, "2.png", "b"), Skipped(0, "0.png", "a")]
-        writer.write_part(features[kept], labels[kept], index[kept], skipped)
+        writer.write(PartRows(writer.next_index, features[kept], labels[kept], index[kept], skipped))
         writer.finish()
     assert [image.index for image in store.open(KEY).skipped] == [0, 2]
 
@@ -197,15 +197,15 @@ def test_it_reports_which_images_it_received(store: FeatureStore) -> None:
     none = np.zeros(0, np.int64)
     with store.writer(KEY, total=8, part_size=4) as writer:
         with pytest.raises(StoreError, match=r"0 to 3 once.*4 rows and 1 skipped images \(3 to 9\)"):
-            writer.write_part(*rows(3, 4), [Skipped(9, "9.png", "bad")])
+            writer.write(PartRows(writer.next_index, *rows(3, 4), [Skipped(9, "9.png", "bad")]))
         with pytest.raises(StoreError, match=r"0 rows and 0 skipped images \(none\)"):
-            writer.write_part(np.zeros((0, 3), np.float32), none, none)
+            writer.write(PartRows(writer.next_index, np.zeros((0, 3), np.float32), none, none))
 
 
 def test_it_reports_the_parts_that_are_extracted_again(store: FeatureStore) -> None:
     with store.writer(KEY, total=10, part_size=2) as writer:
         for number in range(5):
-            writer.write_part(*rows(2 * number))
+            writer.write(PartRows(writer.next_index, *rows(2 * number)))
     (entry_folder(store.root, KEY) / "part-00002.safetensors").unlink()
     with store.writer(KEY, total=10, part_size=2) as writer:
         assert writer.missing == [4]

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones import load_backbone
-from unseen.backbones.backbone import Backbone
-from unseen.backbones.forwards import pool_layer
+from unseen.backbones.backbone import Backbone, pool_layer
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.data import Dataset, load_dataset
-from unseen.finetuning import ADAPTATIONS, FINETUNE, Adaptation, adaptation_cards
+from unseen.finetuning import ADAPTATIONS, Adaptation, adaptation_cards
 from unseen.finetuning.adaptations import AdaptedLinear, PromptedBlock, blocks_of, count_trainable, prepare
 from unseen.finetuning.data import TrainingBatches
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
@@ -244,7 +243,7 @@ def test_cards_list_every_adaptation_with_paper_and_size() -> None:
     assert {"linear", "finetune", "scratch", *EFFICIENT} <= cards.keys()
     assert all(card.citation for card in cards.values() if card.group == "adaptation")
     assert "size: rank, 8 by default" in cards["lora"].notes
-    assert replace(FINETUNE, id="other").method_card().id == "other"
+    assert replace(ADAPTATIONS.get("finetune"), id="other").method_card().id == "other"
 
 
 def test_the_cosine_schedule_equals_that_of_torch() -> None:

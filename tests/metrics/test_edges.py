@@ -85,7 +85,7 @@ def test_k_is_one_by_default() -> None:
     ("first", "second"), [([1, 2, 3], [1, 2]), ([1, 2], [1, 2, 3]), ([1], [1]), ([[1, 2]] * 2, [[1, 2]] * 2)]
 )
 def test_lists_that_do_not_fit_have_no_tau(first: list[float], second: list[float]) -> None:
-    with pytest.raises(DataError, match="same methods"):
+    with pytest.raises(DataError, match="equal length"):
         kendall_tau(first, second)
     assert kendall_tau([1, 2], [5, 4]) == -1.0
 
@@ -167,7 +167,7 @@ def test_pairs_by_hand() -> None:
     assert (found.difference, found.pairs) == (pytest.approx(0.5), 3)
     assert found.statistic == pytest.approx(0.5 / (1.0 / np.sqrt(3)))
     for first, second in (([1.0], [2.0]), ([1.0, 2.0], [1.0, 2.0, 3.0]), ([[1.0, 2.0]] * 2, [[1.0, 2.0]] * 2)):
-        with pytest.raises(DataError, match="two pairs or more"):
+        with pytest.raises(DataError, match="equal length"):
             paired_t_test(first, second)
 
 

@@ -93,9 +93,9 @@ def test_a_constant_score_has_no_correlation_and_the_luck_of_the_draw() -> None:
 @pytest.mark.parametrize(
     ("scores", "accuracies", "k", "message"),
     [
-        ([1.0, 2.0], [1.0, 2.0, 3.0], 1, "same tasks"),
+        ([1.0, 2.0], [1.0, 2.0, 3.0], 1, "equal length"),
         ([1.0, float("nan")], [1.0, 2.0], 1, "finite"),
-        ([1.0], [1.0], 1, "at least two"),
+        ([1.0], [1.0], 1, "at least 2"),
         ([1.0, 2.0], [1.0, 2.0], 0, "at least 1"),
     ],
 )

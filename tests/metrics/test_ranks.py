@@ -63,7 +63,7 @@ def test_paired_t_test_is_scipys() -> None:
 def test_rubbish() -> None:
     with pytest.raises(DataError, match="gaps"):
         rank_methods(["a", "b"], [[1, np.nan], [1, 2]])
-    with pytest.raises(DataError, match="at least two"):
+    with pytest.raises(DataError, match="at least 2 rows"):
         rank_methods(["a"], [[1, 2]])
     with pytest.raises(DataError, match="3 methods"):
         friedman_test(rank_methods(["a", "b"], [[1, 2], [2, 1]]))

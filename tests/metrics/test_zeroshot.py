@@ -49,7 +49,7 @@ def test_eq_21_is_the_mean_of_the_classes(pairs: list[tuple[int, int]]) -> None:
 
 
 def test_shapes_are_checked() -> None:
-    with pytest.raises(DataError, match="one value per label"):
+    with pytest.raises(DataError, match="equal length"):
         mean_per_class([1, 2], [True])
 
 

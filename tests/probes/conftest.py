@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from unseen.probes.rows import FeatureSet, LabelledRows
-from unseen.probes.workers import Workers
+from unseen.probes.rows import FeatureSet, LabelledRows, Workers
 
 
 class Sample(NamedTuple):

@@ -39,10 +39,8 @@ def torch_sgd(features: np.ndarray, labels: np.ndarray, setting: LinearSetting, 
     return layer
 
 
-@pytest.mark.parametrize("dual", [True, False])
 @pytest.mark.parametrize("batch", [16, 50])
-def test_it_is_torchs_sgd(monkeypatch: pytest.MonkeyPatch, dual: bool, batch: int) -> None:
-    monkeypatch.setattr(lightweight, "DUAL_ROWS", 1000 if dual else 0)
+def test_it_is_torchs_sgd(batch: int) -> None:
     features, labels = clusters(40)
     setting = LinearSetting(0.05, 90, batch)
     model = fit_linear((features, labels), 4, setting, [3])[0]

@@ -1,4 +1,4 @@
-"""The published search: the sampler's own order, and nothing lost by running trials side by side."""
+"""The published search: the same trials as those of a plain script, with any number of threads."""
 
 import math
 
@@ -9,7 +9,7 @@ import torch
 
 from unseen.probes import Protocol, Settings, draw_rows
 from unseen.probes.paper import _quiet_study, fit_paper
-from unseen.probes.workers import Workers
+from unseen.probes.rows import Workers
 
 SHORT = Protocol(trials=14, epochs=4, batch_size=128)
 

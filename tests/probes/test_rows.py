@@ -42,8 +42,6 @@ def test_all_kinds_of_rows_read_alike(table, tmp_path, kind, limit):
     np.testing.assert_allclose(features.read(20, 60), expected[20:60], rtol=1e-5)
     wanted = np.array([299, 0, 5, 5, 150])
     np.testing.assert_allclose(features.take(wanted), expected[wanted], rtol=1e-5)
-    raw, scale = features.read_raw(0, 10)
-    np.testing.assert_allclose(raw * scale[:, None], expected[:10], rtol=1e-5)
 
 
 def test_float32_without_normalisation_is_not_copied():

@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.preprocessing import normalize
 
 from unseen.probes import Protocol
 from unseen.probes.outcome import accuracy
-from unseen.probes.rows import FeatureSet, LabelledRows, shuffled_batches
-from unseen.probes.sgd import Setting, TrainingRows, _Trainer, skip_training, train
+from unseen.probes.rows import FeatureSet, LabelledRows
+from unseen.probes.sgd import Setting, TrainingRows, _Trainer, train
 
 SETTINGS = [Setting(0.3, 1e-4), Setting(3.0, 1e-2), Setting(10.0, 1e-9)]
 
@@ -39,15 +38,13 @@ def ordinary(data, rows, setting, protocol, seed):
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_equals_optim_sgd_and_leaves_the_stream_where_it_does(sample, setting):
     data, protocol = sample.rows, Protocol(epochs=8, batch_size=96)
-    rows, generator, skipped = np.arange(0, 400, 2), stream(22), stream(22)
+    rows, generator = np.arange(0, 400, 2), stream(22)
     result = train(TrainingRows(data, rows), setting, protocol, generator)
     model, after = ordinary(data, rows, setting, protocol, 22)
     torch.testing.assert_close(result.model.weights, model.weight.detach(), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(result.model.bias, model.bias.detach(), atol=1e-5, rtol=1e-5)
     assert result.stopped_at is None
-    skip_training(skipped, len(rows), data.classes, data.features.dimension, protocol.epochs)
     assert torch.equal(torch.rand(3, generator=generator), after)
-    assert torch.equal(torch.rand(3, generator=skipped), after)
 
 
 def test_schedule_runs_the_first_two_epochs_at_the_full_rate():
@@ -75,16 +72,19 @@ def test_a_training_that_diverges_stops_with_the_weights_it_has():
     features = (1e3 * generator.standard_normal((60, 4))).astype(np.float32)
     rows = FeatureSet(features, "rows", normalize=False)
     data = LabelledRows(rows, torch.from_numpy(np.arange(60) % 3), 3)
+    streams = stream(0), stream(0)
     wild, calm = (
-        train(TrainingRows(data, np.arange(60)), Setting(lr, 0.0), Protocol(epochs=5), stream(0)) for lr in (1e37, 1e-3)
+        train(TrainingRows(data, np.arange(60)), Setting(lr, 0.0), Protocol(epochs=5), own)
+        for lr, own in zip((1e37, 1e-3), streams, strict=True)
     )
+    assert torch.equal(*(torch.rand(3, generator=own) for own in streams)), "both leave the stream alike"
     assert wild.stopped_at is not None
     assert calm.stopped_at is None
     assert torch.isfinite(calm.model.weights).all()
     assert 0.0 <= accuracy(wild.model, data, np.arange(60)) <= 1.0
 
 
-def test_streamed_rows_train_to_the_same_answer_and_leave_the_stream_alike(larger):
+def test_streamed_rows_train_to_the_same_weights_and_leave_the_stream_alike(larger):
     labels = torch.from_numpy(larger.train_labels)
     streamed = LabelledRows(FeatureSet(larger.train, "rows", memory_limit=0), labels, 12)
     rows = np.random.default_rng(0).permutation(2400)[:2000]
@@ -92,29 +92,9 @@ def test_streamed_rows_train_to_the_same_answer_and_leave_the_stream_alike(large
     for data, limit in ((larger.rows, 1 << 30), (streamed, 0)):
         generator = stream(5)
         model = train(TrainingRows(data, rows, limit), SETTINGS[0], protocol, generator).model
-        found.append(
-            (model.scores(torch.from_numpy(normalize(larger.test))).argmax(1), torch.rand(1, generator=generator))
-        )
-    assert (found[0][0] == found[1][0]).double().mean() > 0.97
+        found.append((model.weights, torch.rand(1, generator=generator)))
+    assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
-
-
-@pytest.mark.parametrize(("count", "size"), [(300, 64), (1000, 1000), (5, 2), (700, 256)])
-def test_shuffled_blocks_hold_every_row_once(monkeypatch, count, size):
-    monkeypatch.setattr("unseen.probes.rows._NEIGHBOURS", 16)
-    monkeypatch.setattr("unseen.probes.rows._BUFFERED", 4)
-    table = np.arange(2 * count, dtype=np.float32)[:, None] * np.ones(3, np.float32)
-    features = FeatureSet(table, "rows", normalize=False, memory_limit=0)
-    rows = np.arange(1, 2 * count, 2)
-    batches = list(shuffled_batches(features, rows, torch.randperm(count, generator=stream(1)), size))
-    assert [len(part) for part, _ in batches] == [min(size, count - k) for k in range(0, count, size)]
-    places = torch.cat([part for _, part in batches])
-    assert torch.equal(places.sort()[0], torch.arange(count))
-    np.testing.assert_array_equal(torch.cat([part for part, _ in batches])[:, 0], rows[places.numpy()])
-    other = torch.cat(
-        [p for _, p in shuffled_batches(features, rows, torch.randperm(count, generator=stream(2)), size)]
-    )
-    assert count < 10 or not torch.equal(places, other)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

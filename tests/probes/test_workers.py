@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from unseen.probes.workers import Workers
+from unseen.probes.rows import Workers
 
 
 def test_workers_are_single_threaded_and_the_setting_is_left_alone():

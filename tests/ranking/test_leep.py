@@ -13,40 +13,27 @@ from unseen.core.errors import DataError
 from unseen.ranking import leep, nce
 
 
-def naive_leep(
-    theta: np.ndarray, labels: np.ndarray, other: np.ndarray | None = None, wanted: np.ndarray | None = None
-) -> float:
+def naive_leep(theta: np.ndarray, labels: np.ndarray) -> float:
     images, sources = theta.shape
     joint: dict[tuple[int, int], float] = {}
     for z in range(sources):
         for y in set(labels.tolist()):
             joint[y, z] = sum(theta[j, z] for j in range(images) if labels[j] == y) / images  # Eq. (5)
     total = 0.0
-    pairs = zip(theta, labels, strict=True) if other is None else zip(other, wanted, strict=True)
-    for row, y in pairs:
+    for row, y in zip(theta, labels, strict=True):
         expected = 0.0
         for z in range(sources):
             marginal = sum(joint[k, z] for k in set(labels.tolist()))
             if marginal > 0:
                 expected += joint[y, z] / marginal * row[z]  # Eq. (4)
         total += math.log(expected)
-    return total / (images if other is None else len(other))
+    return total / images
 
 
 def test_loops_over_the_equations_give_the_same(small: tuple, head: Callable[..., np.ndarray]) -> None:
     features, labels = small
     theta = head(features)
     assert leep(theta, labels) == pytest.approx(naive_leep(theta, labels), abs=1e-6)
-
-
-def test_held_out_images_are_averaged_with_the_counts_of_the_others(
-    small: tuple, head: Callable[..., np.ndarray]
-) -> None:
-    features, labels = small
-    theta = head(features)
-    train, test = slice(0, 40), slice(40, 60)
-    expected = naive_leep(theta[train], labels[train], theta[test], labels[test])
-    assert leep(theta[train], labels[train], held_out=(theta[test], labels[test])) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_source_class_without_mass_changes_nothing(small: tuple, head: Callable[..., np.ndarray]) -> None:
@@ -75,14 +62,6 @@ def test_a_head_that_names_the_class_is_perfect_and_a_blind_one_knows_the_shares
 def test_what_is_not_a_probability_is_refused(theta: np.ndarray, message: str) -> None:
     with pytest.raises(DataError, match=message):
         leep(theta, [0, 1, 0, 1, 0, 1])
-
-
-def test_held_out_labels_must_be_known() -> None:
-    theta = np.full((4, 2), 0.5)
-    with pytest.raises(DataError, match="does not occur"):
-        leep(theta, [0, 1, 0, 1], held_out=(theta, [0, 1, 0, 7]))
-    with pytest.raises(DataError, match="shape"):
-        leep(theta, [0, 1, 0, 1], held_out=(theta[:, :1], [0, 1, 0, 1]))
 
 
 def naive_nce(source: np.ndarray, labels: np.ndarray) -> float:

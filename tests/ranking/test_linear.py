@@ -48,14 +48,6 @@ def test_epochs_are_sgd_with_momentum_written_out(small: tuple) -> None:
     np.testing.assert_allclose(theta[-1], bias, atol=1e-9)
 
 
-def test_other_images_may_be_held_out(small: tuple) -> None:
-    features, labels = small
-    own = linear(features[:40], labels[:40], held_out=(features[40:], labels[40:]))
-    assert 0.3 < own <= 1.0
-    strange = linear(features[:40], labels[:40], held_out=(features[40:], np.full(20, 99)))
-    assert strange == 0.0
-
-
 def test_invalid_input_is_refused(small: tuple) -> None:
     with pytest.raises(UsageError, match="at least one epoch"):
         linear(*small, epochs=0)

@@ -59,3 +59,13 @@ def test_more_dimensions_than_images(small: tuple) -> None:
 def test_the_scale_of_features_does_not_matter(small: tuple) -> None:
     features, labels = small
     assert logme(1000 * features, labels) == pytest.approx(logme(features, labels), abs=1e-8)
+
+
+def test_rounding_does_not_matter_where_features_fit_the_labels_exactly() -> None:
+    noise = np.random.default_rng(0)
+    labels = np.arange(60) % 6
+    features = np.abs(noise.normal(size=(60, 300)) + 3 * noise.normal(size=(6, 300))[labels])
+    first = logme(features, labels)
+    for _ in range(4):
+        changed = features * (1 + 1e-7 * noise.normal(size=features.shape))
+        assert logme(changed, labels) == pytest.approx(first, abs=1e-5)

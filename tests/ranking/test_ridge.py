@@ -105,13 +105,10 @@ def test_evaluated_rows_do_not_choose_their_penalty() -> None:
     before = cross_validate(rows, folds, ValueTask(targets)).outcomes
     changed = targets.copy()
     changed[folds == 2] += 100 * np.random.default_rng(0).normal(size=(20, 1))
-    fits = _Fits(rows, folds, ValueTask(changed))
     after = cross_validate(rows, folds, ValueTask(changed)).outcomes
-    scores = [found for _, _, found in fits._by_moments([0, 1, 3, 4], PENALTIES, np.flatnonzero(folds == 2))]
-    same = [1 - (changed[folds == 2] - each) ** 2 / changed.var(0) for each in scores]
-    chosen = [int(np.allclose(each[:, 0], after[folds == 2])) for each in same]
-    old = [1 - (targets[folds == 2] - each) ** 2 / targets.var(0) for each in scores]
-    assert chosen == [int(np.allclose(each[:, 0], before[folds == 2])) for each in old] and sum(chosen) >= 1
+    same, old = (_Fits(rows, folds, ValueTask(y)).predict([0, 1, 3, 4], PENALTIES)[2] for y in (changed, targets))
+    chosen = [np.allclose(each, after[folds == 2]) for each in same]
+    assert chosen == [np.allclose(each, before[folds == 2]) for each in old] and sum(chosen) >= 1
 
 
 def test_larger_training_sets_gain_and_two_folds_have_no_smaller_size() -> None:

@@ -18,7 +18,6 @@ from tools.stress_results import run_round
 
 from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
-from unseen.run.leases import Leases
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,23 +44,8 @@ def test_no_acknowledged_result_is_lost_in_many_rounds(tmp_path: Path) -> None:
     assert sum(map(int, rounds)) > 200
 
 
-def test_leases_that_are_damaged_are_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "leases.sqlite"
-    for content in (b"no database" * 1000, b""):
-        path.write_bytes(content)
-        with Leases(path) as leases:
-            assert leases.acquire(["a"]) == ["a"]
-    with Leases(path) as leases:
-        leases.acquire([f"work-{number}" * 10 for number in range(2000)])
-        content = bytearray(path.read_bytes())
-    content[4096:20000] = bytes(20000 - 4096)
-    path.write_bytes(content)
-    with Leases(path) as leases:
-        assert leases.acquire(["a"]) == ["a"]
-
-
 def test_a_run_opens_its_results_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: Path) -> None:
-    """One object of a process owns the connection; leases have a file of their own."""
+    """One object of a process owns the connection."""
     from unseen.study import Study, run_study
 
     opened: list[str] = []
@@ -76,7 +60,7 @@ def test_a_run_opens_its_results_once(tmp_path: Path, monkeypatch: pytest.Monkey
         "s", ("random:test_efficientnet?size=32",), (str(images),), {"probe": {"solver": "ncm", "seeds": [1]}}
     )
     assert not run_study(study, tmp_path / "home", report=False).failed
-    assert sorted(opened) == ["leases.sqlite", "results.sqlite"]
+    assert sorted(opened) == ["results.sqlite"]
 
 
 def test_results_of_a_home_with_claims_of_an_earlier_version(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,22 @@ def test_a_writer_that_waits_for_a_lock_gives_a_message(path: Path, monkeypatch:
     finally:
         close(one)
         close(other)
+
+
+@pytest.mark.parametrize("connect", [connect_for_reading, connect_for_writing])
+def test_a_connection_that_finds_a_lock_gives_a_message(
+    connect: Callable[[Path], sqlite3.Connection], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.1)
+    writer = connect_for_writing(path)
+    writer.execute("CREATE TABLE a (b)")
+    writer.execute("BEGIN EXCLUSIVE")
+    threading.Timer(0.5, lambda: writer.execute("COMMIT")).start()
+    try:
+        with pytest.warns(StoreWarning, match=r"waiting for .*another process has locked it"):
+            close(connect(path))
+    finally:
+        close(writer)
 
 
 def test_a_lock_that_lasts_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

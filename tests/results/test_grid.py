@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from unseen.benchmarks import BENCHMARKS, Benchmark
 from unseen.core.records import Cell, Result
 from unseen.results.grid import decide_summaries, grids, mean_candidate, pack_correct, summarise
-from unseen.results.info import MetricStyle, headline_first, metric_style
+from unseen.results.info import BenchmarkInfo, MetricStyle, headline_first, metric_style
 from unseen.results.table import heading
 from unseen.stats import accuracy_interval, decide
 
@@ -65,7 +65,7 @@ def test_the_interval_comes_from_the_outcomes_if_they_are_stored() -> None:
     expected = accuracy_interval(correct)
     assert (summary.interval.low, summary.interval.high) == (expected.low, expected.high)
     assert (summary.images, summary.chance) == (200, 0.1)
-    np.testing.assert_array_equal(summary.candidate.outcomes, correct)
+    np.testing.assert_array_equal(summary.candidate.outcomes, correct.mean(axis=0))
 
 
 def test_the_median_over_seeds_has_the_interval_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,9 @@ def test_the_metric_to_judge_by_comes_first() -> None:
 
 def test_a_benchmark_brings_its_own_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     class Styled(Benchmark):
-        metrics = (MetricStyle("cost", "cost", higher_is_better=False), MetricStyle("top1", "mine first"))
+        info = BenchmarkInfo(
+            metrics=(MetricStyle("cost", "cost", higher_is_better=False), MetricStyle("top1", "mine first"))
+        )
 
     monkeypatch.setattr(BENCHMARKS, "_targets", {**BENCHMARKS._targets, "styled": Styled})
     assert headline_first({"top1", "cost", "loss"}, "styled") == ["cost", "top1", "loss"]

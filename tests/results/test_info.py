@@ -14,8 +14,8 @@ import pytest
 
 import unseen
 from unseen.benchmarks import BENCHMARKS, Benchmark, make_benchmark
-from unseen.benchmarks.benchmark import benchmark_cards, command_of
-from unseen.benchmarks.citations import bibtex, citations_of, references
+from unseen.benchmarks.benchmark import citations_of, command_of, references
+from unseen.benchmarks.citations import bibtex
 from unseen.cli import main
 from unseen.core.records import Cell, Result
 from unseen.core.registry import load_object
@@ -25,9 +25,7 @@ from unseen.results.info import (
     NO_INFO,
     BenchmarkInfo,
     MetricStyle,
-    headline_first,
     info_of,
-    metric_style,
     stored_chance,
 )
 
@@ -138,22 +136,6 @@ def test_chance() -> None:
 # ---- plug-ins --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Old(Benchmark):
-    """A benchmark with the class attributes of 0.1."""
-
-    name = "old"
-    question = "How far do class means get?"
-    command = "means"
-    paper = "vtab"
-    section = "my_package.section:my_section"
-    metrics = (MetricStyle("cost", "cost", higher_is_better=False),)
-    targets = ("class", "number")
-
-    def evaluate(self, cells: Any, bench: Any) -> Any:
-        raise NotImplementedError
-
-
 INFO = BenchmarkInfo(
     title="Class means",
     question="How far do class means get?",
@@ -178,27 +160,8 @@ class New(Benchmark):
 
 @pytest.fixture
 def plug_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    added = {"old": Old, "new": New, "broken": "no_such_package:Thing"}
+    added = {"new": New, "broken": "no_such_package:Thing"}
     monkeypatch.setattr(BENCHMARKS, "_targets", {**BENCHMARKS._targets, **added})
-
-
-@pytest.mark.usefixtures("plug_ins")
-def test_class_attributes_of_old_plug_ins_still_work() -> None:
-    info = info_of("old")
-    assert (info.title, info.question, info.command) == ("old", "How far do class means get?", "means")
-    assert (info.section, info.targets, info.citations) == (
-        "my_package.section:my_section", ("class", "number"), ("vtab",),
-    )  # fmt: skip
-    assert info.sentence == "The benchmark old was run"
-    assert headline_first({"top1", "cost"}, "old") == ["cost", "top1"]
-    assert not metric_style("cost", "old").higher_is_better
-    assert command_of(Cell("old", "m", "d")) == "unseen means d --models m"
-    assert {card.id: card.paper for card in benchmark_cards()}["old"] == "vtab"
-
-    class Older(Old):
-        question = "And how far now?"
-
-    assert (Older.info.question, Older.info.command) == ("And how far now?", "means"), "the rest is inherited"
 
 
 @pytest.mark.usefixtures("plug_ins")

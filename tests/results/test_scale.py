@@ -46,12 +46,15 @@ def fill(tmp_path: Path) -> Iterator[Callable[[int], ResultsDatabase]]:
 
 def peak(work: Callable[[], Any]) -> int:
     work()  # what is imported or cached once is no cost of the second time
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    costs = []
+    for _ in range(3):  # other threads of the process may allocate, too
+        tracemalloc.start()
+        try:
+            work()
+            costs.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    return min(costs)
 
 
 def exhaust(stream: Any) -> None:
@@ -79,13 +82,13 @@ def test_long_form_is_streamed(fill: Callable[[int], ResultsDatabase]) -> None:
     """Three times the rows are some bytes per id more: no chunk of results is kept beside the next."""
     small, large = fill(1200), fill(3600)
     ways: list[Callable[[ResultsDatabase], Any]] = [
-        lambda database: csv_lines(database.rows(brief=True), database.parameter_kinds()),
+        lambda database: csv_lines(database.rows(brief=True), database.parameter_names()),
         lambda database: json_lines(database.rows(metric="top1")),
     ]
     for way in ways:
         costs = [peak(lambda way=way, d=database: exhaust(way(d))) for database in (small, large)]
         assert costs[1] < costs[0] + 2400 * 200, costs
-    lines = list(csv_lines(large.rows(brief=True), large.parameter_kinds()))
+    lines = list(csv_lines(large.rows(brief=True), large.parameter_names()))
     assert len("".join(lines).splitlines()) == 1 + 4 * 3600
 
 

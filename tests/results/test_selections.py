@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from unseen.core.errors import DataError, StoreError
+from unseen.core.errors import StoreError
 from unseen.core.records import Result
 from unseen.results import FILE_NAME, ResultsDatabase, connection, database, export, rows
-from unseen.results.export import json_lines, read_source
+from unseen.results.export import merge
 
 Make = Callable[..., Result]
 
@@ -79,13 +79,13 @@ def test_names_and_counts(store: ResultsDatabase, make_result: Make) -> None:
     with pytest.raises(ValueError, match="no list of 'cell'"):
         store.names("cell")
     assert store.count() == 4
-    assert (store.count(failed=True), store.count("s", failed=True)) == (1, 0)
+    assert (store.count(failed=True), store.count(study="s", failed=True)) == (1, 0)
     assert store.count(study="s", model=["a", "c"]) == store.count(benchmark="probe", dataset="y") == 1
     assert store.count(model=[]) == 0
     assert [len(list(store.rows(study="t", metric=m))) for m in (None, "top1", ["top1", "top5"])] == [5, 2, 3]
     assert [row["error"] for row in store.rows(only_failed=True)] == ["no"]
     assert len(list(store.rows(include_failed=False, dataset="x", metric="top1"))) == 2
-    assert store.parameter_kinds(model="none") == {}
+    assert store.parameter_names(model="none") == set()
     assert store.forget(model=("a", "b"), study="s") == 2
     assert store.forget(failed=True) == 1
     assert store.count() == 1
@@ -201,61 +201,6 @@ def test_a_new_database_says_whose_it_is(store: ResultsDatabase) -> None:
 # ---- several sources -------------------------------------------------------------------------------------------------
 
 
-def exported(path: Path, store: ResultsDatabase) -> Path:
-    path.write_text("".join(json_lines(store.rows())), encoding="utf-8")
-    return path
-
-
-def test_an_export_reads_back_whole(store: ResultsDatabase, tmp_path: Path, make_result: Make) -> None:
-    store.append("s", make_result(metrics={"a": 1 / 3, "b": math.nan, "c": -math.inf}))
-    store.append("s", make_result(seed=1, error="no", metrics={}))
-    (found,) = read_source(exported(tmp_path / "a.json", store))
-    (kept,) = store.latest(include_failed=False)
-    assert (found.recorded, found.cell, found.seconds) == (kept.recorded, kept.cell, 1.25)
-    assert (found.details, found.environment) == (kept.details, kept.environment)
-    assert (found.metrics["a"], found.metrics["c"]) == (1 / 3, -math.inf)
-    assert math.isnan(found.metrics["b"])
-    printed = json.loads((tmp_path / "a.json").read_text())
-    bare = [{k: v for k, v in row.items() if k not in ("details", "environment", "recorded")} for row in printed]
-    (tmp_path / "a.json").write_text(json.dumps(bare))
-    (found,) = read_source(tmp_path / "a.json")
-    assert (found.recorded, found.details, found.environment) == ("", {}, {})
-
-
-@pytest.mark.parametrize(
-    "change", [{"cell": 3}, {"benchmark": 3}, {"model": None}, {"dataset": 3}, {"revision": 3}, {"version": 3}]
-)
-def test_a_row_of_other_kinds_is_refused(
-    store: ResultsDatabase, tmp_path: Path, make_result: Make, change: dict[str, Any]
-) -> None:
-    store.append("s", make_result())
-    path = exported(tmp_path / "a.json", store)
-    rows = json.loads(path.read_text())
-    path.write_text(json.dumps([rows[0], {**rows[1], **change}]))
-    with pytest.raises(StoreError, match="is not a list of results"):
-        read_source(path)
-    for text in ("[3]", "{}", "null", "[[]]"):
-        path.write_text(text)
-        with pytest.raises(StoreError, match="is not a list of results"):
-            read_source(path)
-    path.write_text("[]")
-    assert read_source(path) == []
-    path.write_text(json.dumps([{**rows[0], "environment": []}]))
-    with pytest.raises(StoreError, match="must be mappings"):
-        read_source(path)
-
-
-def test_an_export_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert export._LARGEST == 2 * 1024**3
-    path = tmp_path / "a.json"
-    path.write_text("[]  ")
-    monkeypatch.setattr(export, "_LARGEST", 4)
-    assert read_source(path) == []
-    monkeypatch.setattr(export, "_LARGEST", 3)
-    with pytest.raises(DataError, match="larger than 2 GB"):
-        read_source(path)
-
-
 def test_sources_agree_to_a_ten_thousandth(make_result: Make) -> None:
     def agree(*values: dict[str, float]) -> bool:
         return export._agree([make_result(metrics=metrics) for metrics in values])
@@ -287,6 +232,4 @@ def test_what_is_not_finite_agrees_with_itself_alone(make_result: Make, odd: flo
 
 def test_a_home_without_results_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=FILE_NAME):
-        read_source(tmp_path)
-    with pytest.raises(StoreError, match="cannot read"):
-        read_source(tmp_path / "none.json")
+        merge([tmp_path])

@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from unseen.run.record import _commit, capture_environment
+from unseen.core.extras import _commit, capture_environment
 
 
 def test_versions_and_machine() -> None:
@@ -55,7 +55,7 @@ def test_a_change_of_the_answer_does_not_stick() -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     script = (
-        "import sys; from unseen.run.record import capture_environment; capture_environment(); "
+        "import sys; from unseen.core.extras import capture_environment; capture_environment(); "
         "print(sorted({'torch', 'onnxruntime', 'numpy', 'pyarrow', 'altair', 'pandas'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -10,8 +10,7 @@ import pytest
 from unseen.benchmarks.workbench import Workbench
 from unseen.cli import main
 from unseen.run.execute import run_study
-from unseen.run.plan import count_images, plan_study
-from unseen.run.study import Study
+from unseen.run.study import Study, count_images, plan_study
 
 
 @pytest.fixture

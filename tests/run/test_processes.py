@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from unseen.core.errors import UnknownNameError, UnseenError, WorkerLostError
-from unseen.run import processes as devices
+from unseen.run import executor as devices
 from unseen.run.executor import make_engine
-from unseen.run.processes import ProcessPool
 
 PATIENCE = 240.0
 
@@ -76,14 +75,38 @@ def test_items_are_consumed_when_a_worker_is_free(tmp_path: Path) -> None:
             asked.append(number)
             yield str(tmp_path), number * 100
 
-    pool = ProcessPool(2)
-    try:
-        results = pool.map(mortal, items(), lambda *_: 0)  # type: ignore[arg-type]
+    with make_engine("local", workers=2) as engine:
+        results = engine.map(mortal, items())  # type: ignore[arg-type]
         next(results)
         assert len(asked) <= 4, "two in hand, and as many as were done since"
         assert len(list(results)) == 5
-    finally:
-        pool.close()
+
+
+def worker_environment(folder: str) -> str:
+    return folder
+
+
+@pytest.mark.slow
+def test_processes_that_never_do_anything_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_start", os.abort)  # takes no argument: the initializer fails
+    with make_engine("local", workers=2) as engine, pytest.raises(WorkerLostError, match="no worker process lives"):
+        list(engine.map(worker_environment, ["x"] * 20, lost=lambda item, _reason: None))
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_between_two_items_is_replaced(tmp_path: Path) -> None:
+    with make_engine("local", workers=2) as engine:
+        first = set(engine.map(own_process, [0.5, 0.5]))
+        assert len(first) == 2
+        for number in first:
+            os.kill(number, signal.SIGKILL)
+        wait_for(lambda: not any(map(lives, first)))
+        assert not first & set(engine.map(own_process, [0.0] * 4))
+
+
+def own_process(pause: float) -> int:
+    time.sleep(pause)
+    return os.getpid()
 
 
 PARENT = """
@@ -181,7 +204,7 @@ def test_no_more_threads_than_the_user_allows(monkeypatch: pytest.MonkeyPatch) -
 TAKE = """
 import os, sys, time
 from pathlib import Path
-from unseen.run.processes import take_device
+from unseen.run.executor import take_device
 print(take_device(Path(sys.argv[1]), lambda: ["0", "1"]), os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
 sys.stdin.read()
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +9,7 @@ import pytest
 
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import Dropped, RunRecord, SplitCounts
-from unseen.run.record import PAUSE, Inbox
-
-
-def anyone(_owner: str) -> bool:
-    return True
+from unseen.run.record import Inbox
 
 
 def result(number: int) -> Result:
@@ -44,31 +39,21 @@ def test_what_is_dropped_is_collected_once(tmp_path: Path) -> None:
     assert filed[3].metrics["top1"] == 9 / 7
 
 
-def test_results_are_filed_while_the_work_goes_on(tmp_path: Path) -> None:
-    inbox, filed = Inbox(tmp_path), []
-    with inbox.watched("mine", filed.append, anyone):
-        inbox.write(result(1), "mine")
-        deadline = time.monotonic() + 20 * PAUSE
-        while not filed and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert len(filed) == 1
-        inbox.write(result(2), "mine")
-    assert len(filed) == 2, "what came last is there at the end"
-    assert not (tmp_path / "inbox").exists()
-
-
-def test_a_failure_to_file_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_failure_to_store_loses_nothing(tmp_path: Path) -> None:
     inbox = Inbox(tmp_path)
 
     def full(_result: Result) -> None:
         raise OSError("full")
 
-    with pytest.raises(OSError, match="full"), inbox.watched("mine", full, anyone):
-        inbox.write(result(1), "mine")
-        time.sleep(3 * PAUSE)
-    filed: list[Result] = []
-    inbox.collect("mine", filed.append)
-    assert len(filed) == 1
+    inbox.write(result(1), "mine")
+    with pytest.raises(OSError, match="full"):
+        inbox.collect("mine", full)
+    inbox.close()
+    stored: list[Result] = []
+    inbox.collect("mine", stored.append)
+    assert len(stored) == 1
+    inbox.close()
+    assert not (tmp_path / "inbox").exists()
 
 
 def test_rubbish_is_left_alone(tmp_path: Path) -> None:
@@ -78,3 +63,18 @@ def test_rubbish_is_left_alone(tmp_path: Path) -> None:
         (tmp_path / "inbox" / name).write_text(content)
     inbox.collect("mine", filed.append)
     assert len(filed) == 1
+
+
+def test_results_are_collected_by_their_owner(tmp_path: Path) -> None:
+    inbox, filed = Inbox(tmp_path), []
+    inbox.collect("s", filed.append)  # no folder yet
+    inbox.write(result(1), "s", "one")
+    inbox.write(result(2), "s", "two")
+    inbox.write(result(3), "s")
+    asked: list[str] = []
+    inbox.collect("s", filed.append, lambda owner: asked.append(owner) or owner == "two")
+    assert [r.cell.parameters["seed"] for r in filed] == [2]
+    assert sorted(asked) == ["", "one", "two"]
+    assert len(list((tmp_path / "inbox").iterdir())) == 2
+    inbox.close()
+    assert (tmp_path / "inbox").exists(), "the results of other runs stay"

@@ -33,8 +33,6 @@ def test_values_and_limits(kind: Any) -> None:
     assert found.p == pytest.approx(2 * t.sf(abs(math.atanh(found.value)) / error, 22))
     swapped = correlation_interval(-y, x, kind=kind)
     assert (swapped.low, swapped.high) == pytest.approx((-found.high, -found.low))
-    wide = correlation_interval(x, y, kind=kind, level=0.99)
-    assert wide.low < found.low and found.high < wide.high
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=20))
@@ -48,7 +46,7 @@ def test_tau_of_many_points_in_blocks() -> None:
     x, y = rng.normal(size=(2, 700))
     assert kendall_tau(x, y) == pytest.approx(kendalltau(x, y).statistic)
     assert kendall_tau(np.arange(9), np.arange(9)) == 1.0
-    with pytest.raises(DataError, match="same methods"):
+    with pytest.raises(DataError, match="equal length"):
         kendall_tau([1, 2], [1, 2, 3])
 
 

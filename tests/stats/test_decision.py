@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from unseen.core.errors import DataError
 from unseen.stats import (
     Candidate,
+    Decision,
     Interval,
     accuracy_interval,
     area_components,
@@ -181,7 +182,7 @@ def test_different_images_are_compared_by_intervals() -> None:
 def test_classes_with_equal_weight() -> None:
     given = sample(6, 300, 0.8, 0.6)
     labels = np.repeat(np.arange(30), 10)
-    found = decide(given, labels=labels)
+    found = decide({name: Candidate(own, labels=labels) for name, own in given.items()})
     assert found.intervals["a"] == per_class_interval(given["a"], labels)
     assert found.pairs["a", "b"].value == paired_difference(given["a"], given["b"], labels=labels).value
     assert found.best == "a"
@@ -193,9 +194,13 @@ def test_scores_without_bounds_and_a_factor_on_errors() -> None:
     given = {"a": base + rng.normal(0.3, 0.5, 200), "b": base, "c": base + rng.normal(0.03, 1, 200)}
     found = decide(given)
     assert found.pairs["a", "b"].method == "paired t" and found.best == "a"
-    scaled = decide(given, error_scale=2)
+
+    def scaled_by(scale: float) -> Decision:
+        return decide({name: Candidate(own, error_scale=scale) for name, own in given.items()})
+
+    scaled = scaled_by(2)
     assert scaled.pairs["a", "b"].p > found.pairs["a", "b"].p
-    assert len(decide(given, error_scale=30).possibly_best) == 3
+    assert len(scaled_by(30).possibly_best) == 3
 
 
 def test_areas_are_compared_image_by_image() -> None:
@@ -231,9 +236,9 @@ def test_contradictions_are_refused() -> None:
     with pytest.raises(DataError, match="use one level"):
         decide({"a": Interval(0.5, 0.4, 0.6, 0.9)})
     with pytest.raises(DataError, match="give other scores an interval"):
-        decide({"a": [3, 4]}, labels=[0, 1])
+        decide({"a": Candidate([3, 4], labels=[0, 1])})
     with pytest.raises(DataError, match="one entry per image"):
-        decide({"a": [1, 0]}, labels=[0])
+        decide({"a": Candidate([1, 0], labels=[0])})
     with pytest.raises(KeyError):
         decide({"a": [1, 0], "b": [0, 1]}).pairs["a", "c"]
 

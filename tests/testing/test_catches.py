@@ -30,7 +30,6 @@ from unseen.testing import (
     check_dataset,
     check_dataset_source,
     check_engine,
-    check_probe,
     check_score,
     check_zeroshot_method,
 )
@@ -217,7 +216,7 @@ class Restless(NearestMeanProbe):
         return np.roll(found, next(_COUNT), axis=1)
 
 
-def test_probes() -> None:
+def test_probes(check_probe: Callable[[Any], None]) -> None:
     check_probe(NearestMeanProbe())
     with pytest.raises(AssertionError, match="two fits differ"):
         check_probe(Restless())

@@ -23,7 +23,6 @@ from unseen.testing import (
     check_benchmark,
     check_dataset_source,
     check_engine,
-    check_probe,
     check_score,
     check_zeroshot_method,
 )
@@ -42,7 +41,7 @@ MODELS: dict[str, dict[str, list[str]]] = {
     "random": {"load": ["random:test_efficientnet", "random:torchvision:mobilenet_v3_small"]},
     "torchvision": {"build": ["torchvision:mobilenet_v3_small", "torchvision:resnet18"]},
     # Of files, hubs and wheels: tests/backbones has them with what they need.
-    **{scheme: {} for scheme in ("file", "cog", "xlsa17", *HUBS)},
+    **{scheme: {} for scheme in ("file", "cog", "xlsa17", "features", *HUBS)},
 }
 
 #: Small datasets of each source; those of ImageNet, VTAB and xlsa17 need data that is not shipped.
@@ -52,7 +51,8 @@ DATA: dict[str, list[str]] = {
     "packaged": ["packaged:grocery", "packaged:emoji"],
     "procedural": ["procedural:sprites-location?test=4&train=6&val=0", "procedural:shapes-count?test=4&train=4&val=2"],
     # Those of files and of others' libraries are in tests/data/sources/test_doors.py.
-    **{scheme: [] for scheme in ("vtab", "xlsa17", "csv", "parquet", "zip", "wds", "hf", "torchvision", "object")},
+    **{scheme: [] for scheme in ("vtab", "xlsa17", "csv", "parquet", "zip", "wds", "hf", "object")},
+    "features": [],
 }
 
 
@@ -100,7 +100,7 @@ def test_zeroshot_methods(name: str) -> None:
 
 
 @pytest.mark.parametrize("probe", [LinearProbe, RidgeProbe, KnnProbe, NearestMeanProbe])
-def test_probes(probe: type) -> None:
+def test_probes(probe: type, check_probe: Callable[[Any], None]) -> None:
     check_probe(probe())
 
 
@@ -156,7 +156,7 @@ QUICK: dict[str, dict[str, Any]] = {
         "evaluate": False,
     },
     "rank": {
-        "options": {"scores": ["logme", "gbc"], "resamples": 2},
+        "options": {"scores": ["logme", "gbc"]},
         "changes": {"layers": ["pooled", "logits"], "split": "test"},
     },
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from unseen.core.errors import UnknownNameError, UsageError
@@ -123,31 +122,6 @@ def test_a_broken_plugin_is_listed_with_its_reason_and_harms_nobody() -> None:
 def test_a_setting_that_is_no_parameter_is_refused(small_problem: Problem) -> None:
     with pytest.raises(UsageError, match="ESZSL has no parameter 'gama'; it has gamma, lam, targets"):
         evaluate_method("ESZSL", small_problem, grid=[{"gama": 1}])
-
-
-def test_what_depends_on_the_candidates_is_made_once(small_problem: Problem) -> None:
-    class Counting(ZeroShotMethod):
-        def __init__(self, power: int = 1) -> None:
-            self.power = power
-
-        def _fit(self, X: np.ndarray, y: np.ndarray, S: np.ndarray) -> None:
-            self.made_: list[int] = []
-
-        def _prepare(self, S: np.ndarray) -> np.ndarray:
-            self.made_.append(len(S))
-            return S**self.power
-
-        def _scores(self, X: np.ndarray, S: np.ndarray) -> np.ndarray:
-            return np.zeros((len(X), len(self.prepare(S))))
-
-    X, y, S = small_problem.train.X, small_problem.train.y, small_problem.S
-    method = Counting().fit(X, y, S)
-    method.scores(X[:3], S)
-    method.scores(X[3:6], S)
-    assert method.made_ == [25]
-    method.scores(X[:3], S[20:])
-    method.set_params(power=2).scores(X[:3], S[20:])
-    assert method.made_ == [25, 5, 5]
 
 
 @pytest.mark.usefixtures("plugins")

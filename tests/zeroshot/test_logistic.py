@@ -66,17 +66,3 @@ def test_a_loss_that_blows_up_on_the_way_is_survived():
             return float(np.exp(x**2).sum()), 2 * x * np.exp(x**2)
 
     assert abs(minimise(steep, np.full((1, 2), 5.0), 200)).max() < 1e-2
-
-
-def test_a_step_out_of_the_domain_is_halved():
-    """A barrier at 0: beyond it the loss is infinite, and no parabola goes through that."""
-    outside = []
-
-    def barrier(x):
-        if (x <= 0).any():
-            outside.append(x)
-            return float("inf"), np.full_like(x, np.nan)
-        return float((x - 1e-3 * np.log(x)).sum()), 1 - 1e-3 / x
-
-    np.testing.assert_allclose(minimise(barrier, np.ones((1, 2)), 200), 1e-3, rtol=0.02)
-    assert outside

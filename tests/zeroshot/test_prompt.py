@@ -119,7 +119,7 @@ def test_templates(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="no other braces"):
             read_templates(str(tmp_path / "bad.txt"))
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(DataError, match="cannot read the templates"):
+    with pytest.raises(DataError, match="cannot be read as UTF-8 text"):
         read_templates(str(tmp_path / "bad.txt"))
     with pytest.raises(UnseenError, match="none of openai"):
         read_templates("nothing")
@@ -314,14 +314,14 @@ def test_names_and_templates_of_clip_benchmark(tmp_path: Path, monkeypatch: pyte
 
 
 def test_blocks_of_images_give_the_scores_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    from unseen.benchmarks.clip import protocol
+    from unseen.benchmarks.clip.protocol import classify
 
     rng = np.random.default_rng(0)
     X, S, y = rng.normal(size=(50, 8)), rng.normal(size=(12, 8)), rng.integers(0, 12, 50)
     scores = prompt_scores(X, S)
     order = np.argsort(-scores, axis=1)
-    monkeypatch.setattr(protocol, "_BLOCK_VALUES", 12 * 7)
-    best, in_top5 = protocol.classify(X.astype(np.float64), y, S)
+    monkeypatch.setattr("unseen.zeroshot.protocol._BLOCK_VALUES", 12 * 7)
+    best, in_top5 = classify(X.astype(np.float64), y, S)
     np.testing.assert_array_equal(best, order[:, 0])
     np.testing.assert_array_equal(in_top5, (order[:, :5] == y[:, None]).any(1))
 
@@ -340,3 +340,26 @@ def test_descriptions_and_maximum_change_the_numbers_of_both_commands(
     assert "--methods prompt" in capsys.readouterr().err
     assert main(["clip", "run", str(pictures), *more, "--class-names", "no.txt", "--dry-run"]) == 2
     assert "no.txt" in capsys.readouterr().err
+
+
+def test_prompts_have_generalised_metrics_and_calibration(
+    home: Path, clip_folder: Path, pictures: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "unseen.txt").write_text("apple\nbobcat\n")
+    options = {
+        "methods": ["prompt"],
+        "embedding": "prompts",
+        "templates": "plain",
+        "split": f"file:{tmp_path}/unseen.txt",
+    }
+    results = []
+    for calibration in (0.0, "auto"):
+        study = unseen.Study(
+            "both", (f"open_clip:{clip_folder}",), (str(pictures),), {"zsl": {**options, "calibration": calibration}}
+        )
+        results += unseen.run_study(study, report=False).results
+    plain, tuned = results
+    assert {"zsl", "ts", "tr", "H", "AUSUC"} <= set(plain.metrics)
+    assert plain.metrics["AUSUC"] == tuned.metrics["AUSUC"], "the curve needs no constant"
+    assert plain.metrics["zsl"] == tuned.metrics["zsl"]
+    assert tuned.details["calibration"] != 0

@@ -96,11 +96,11 @@ def test_sse_by_turns_of_small_steps_is_as_good_as_of_whole_ones(small_problem: 
     """Full gradient steps on half of the images, first for w with v as it is, then the other way round."""
     X, y, S = small_problem.train.X[::2].astype(np.float64), small_problem.train.y[::2], small_problem.S
     y = np.searchsorted(np.unique(y), y)
-    S, seen = S[np.unique(small_problem.train.y[::2])], len(np.unique(y))
+    S = S[np.unique(small_problem.train.y[::2])]
     z = mixtures(S, S, 0.1)
     small = SSE(gamma=0.1, epochs=60, learning_rate=0.1, seed=1).fit(X, y, S)
     whole = SSE(gamma=0.1)
-    whole._begin_at(X, y, seen)
+    assert not list(whole._path(X, y, S, 0)), "no turn: only the start"
     scaled = X / whole.scale_
     start = least = sse_loss(whole, X, y, z)
     for _ in range(4):

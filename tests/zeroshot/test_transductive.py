@@ -55,3 +55,13 @@ def test_dsrl_doubles_dimensions_only_where_something_is_below_0(small_problem: 
     assert method.dictionary_.shape == (twice * 12, twice * 64)
     assert (method.dictionary_ >= 0).all()
     assert np.isfinite(method.scores(x - shift, S[20:])).all()
+
+
+def test_a_grid_gives_what_single_fits_give(small_problem: Problem) -> None:
+    X, y, S, x = arrays(small_problem)
+    X, x, S = np.abs(X), np.abs(x), np.abs(S)
+    grid = [{"inference_steps": steps, "alpha": alpha} for steps in (1, 4) for alpha in (0.5, 0.9)]
+    found = list(DSRL(steps=5).grid_scores(X, y, S, x, S[20:], grid))
+    for params, scores in found:
+        np.testing.assert_allclose(scores, DSRL(steps=5, **params).fit(X, y, S).scores(x, S[20:]))
+    assert len({scores.tobytes() for _, scores in found}) == len(grid)

@@ -145,12 +145,13 @@ def _entry() -> dict[str, bytes]:
     """The files of one entry of a feature store, by their path in its folder."""
     from unseen.core.records import FeatureKey, Preprocessing
     from unseen.features import FeatureStore
+    from unseen.features.part import PartRows
 
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:
         key = FeatureKey("m", "w", "pooled", Preprocessing(size=32), "fp32", "torch", "d", "train", "f")
         with FeatureStore(Path(folder)).writer(key, total=6, part_size=6) as writer:
-            writer.write_part(rng.normal(size=(6, 4)).astype(np.float32), np.arange(6) % 2, np.arange(6))
+            writer.write(PartRows(0, rng.normal(size=(6, 4)).astype(np.float32), np.arange(6) % 2, np.arange(6)))
             writer.finish()
         root = next(Path(folder).rglob("manifest.json")).parent
         return {f"{root.name}/{path.name}": path.read_bytes() for path in root.iterdir()}

@@ -13,7 +13,6 @@ import json
 import os
 import random
 import sqlite3
-import struct
 import tarfile
 import tempfile
 import zipfile
@@ -58,7 +57,7 @@ def registered() -> set[str]:
         if kind.__module__.startswith("unseen."):
             options = dataclasses.fields(kind)
             found |= {f"option {name}.{option.name}" for option in options if option.metadata.get("file")}
-    return found | {"study", "results database", "results export"}
+    return found | {"study", "results database"}
 
 
 def _is_own(source: object) -> bool:
@@ -76,14 +75,14 @@ def entry_points(wanted: Collection[str] = ()) -> Iterator[Reader]:
         _tables: "dataset csv, dataset parquet",
         _hugging_face: "dataset hf",
         _archives: "dataset zip, dataset wds",
-        _folders: "dataset folder, dataset torchvision",
+        _folders: "dataset folder",
         _published: "dataset imagenet, dataset vtab, dataset xlsa17, dataset features",
         _checkpoints: "model file, model cog",
         _graphs: "model onnx",
         _transformers: "model transformers",
         _open_clip: "model open_clip",
         _options: "option ",
-        _records: "results database, results export, study",
+        _records: "results database, study",
     }
     for family, names in families.items():
         if not wanted or any(name.startswith(tuple(names.split(", "))) for name in wanted):
@@ -194,13 +193,12 @@ def _tar(data: bytes, rng: random.Random) -> bytes:
 def _folders() -> list[Reader]:
     inside = {f"p/{name}": data for name, data in PHOTOS.items()}
     listed = "\n".join(f"{name} {name.split('/')[0]}" for name in PHOTOS).encode()
-    numbers = "\n".join(f"{name} {i % 2}" for i, name in enumerate(PHOTOS)).encode()
     wnids = b"cat\tn02121620\ndog\tn02084071\n"
-    lists = "folder:p?train=l.txt&test=l.txt"
     return [
         _reader("dataset folder", "images", inside, _images("folder:p?test=0.34"), p_=blind),
-        _reader("dataset folder", "lists", {"p/l.txt": listed, **inside}, _images(lists), p_l_txt=text),
-        _reader("dataset folder", "numbers", {"p/l.txt": numbers, **inside}, _images(lists), p_l_txt=text),
+        _reader(
+            "dataset csv", "lists", {"l.txt": listed, **inside}, _images("csv:l.txt?test=l.txt&root=p"), l_txt=text
+        ),
         _reader(
             "dataset folder",
             "wnids",
@@ -208,18 +206,7 @@ def _folders() -> list[Reader]:
             _images("folder:p?wnids=w.tsv&test=0.34"),
             p_w_tsv=text,
         ),
-        _reader("dataset torchvision", "", inside, _images("torchvision:ImageFolder?root=p"), p_=blind),
-        _reader("dataset torchvision", "MNIST", _mnist(), _images("torchvision:MNIST?root=m"), m_MNIST=blind),
     ]
-
-
-def _mnist() -> dict[str, bytes]:
-    found = {}
-    for split, count in (("train", 6), ("t10k", 4)):
-        labels = bytes(i % 2 for i in range(count))
-        found[f"m/MNIST/raw/{split}-images-idx3-ubyte"] = struct.pack(">iiii", 2051, count, 28, 28) + bytes(784 * count)
-        found[f"m/MNIST/raw/{split}-labels-idx1-ubyte"] = struct.pack(">ii", 2049, count) + labels
-    return found
 
 
 def _published() -> list[Reader]:
@@ -562,6 +549,11 @@ _WNIDS = {
     "cat": "n02121620", "dog": "n02084071", "bird": "n01503061", "fox": "n02118333", "owl": "n01621127",
     "horse": "n02374451",
 }  # fmt: skip
+#: Four classes of ImageNet-1K, which an ImageNet split trains on, and two others.
+_TRAINED = {
+    "cat": "n02123045", "dog": "n02084071", "bird": "n01530575", "fox": "n02118333", "owl": "n01622779",
+    "horse": "n02389026",
+}  # fmt: skip
 _UNSEEN = json.dumps({"l1": [_WNIDS["fox"], _WNIDS["owl"]]}).encode()
 _VECTORS = "\n".join(f"{name} {i} 1 0.5" for i, name in enumerate(_WNIDS)).encode()
 _EDGES = "\n".join(["child,parent", *(f"{name},root" for name in (*_WNIDS, "car", "ship"))]).encode()
@@ -592,14 +584,30 @@ def _options() -> Iterator[Reader]:
     """Every option that takes a file; an option without an example raises a KeyError."""
     photos = list(PHOTOS.values())
     images = {f"p/{name}/{i}.png": photos[i] for name in _WNIDS for i in range(4)}
-    images["p/w.tsv"] = "\n".join(f"{name}\t{wnid}" for name, wnid in _WNIDS.items()).encode()
+    for table, wnids in (("w", _WNIDS), ("k", _TRAINED)):
+        images[f"p/{table}.tsv"] = "\n".join(map("\t".join, wnids.items())).encode()
     images |= {"own.txt": b"cat\ndog\n", "seen.txt": _SEEN}
+    _keep_vocabulary()
     for entry in sorted(each for each in registered() if each.startswith("option ")):
         benchmark, _, option = entry.removeprefix("option ").partition(".")
         name, content, others, damage = _OPTION_FILES[f"{benchmark.partition('-')[0]}.{option}"]
-        dataset = "folder:p?test=0.5" + ("" if option == "ontology" else "&wnids=w.tsv")
+        dataset = "folder:p?test=0.5" + {"ontology": "", "split_file": "&wnids=k.tsv"}.get(option, "&wnids=w.tsv")
         read = _check(benchmark, {option: name, **others}, dataset)
         yield _reader(entry, "", {name: content, **images}, read, **{name.replace(".", "_"): damage})
+
+
+def _keep_vocabulary() -> None:
+    """List the words of an ontology once per process: that takes 0.4 s, and no input changes them."""
+    from unseen.concepts import text as module
+
+    original, known = module.vocabulary, dict[int, set[str]]()
+
+    def kept(taxonomy: Any, concepts: Iterable[str]) -> set[str]:
+        if id(taxonomy) not in known:
+            known[id(taxonomy)] = original(taxonomy, concepts)
+        return known[id(taxonomy)]
+
+    module.vocabulary = kept
 
 
 def _check(benchmark: str, options: dict[str, Any], dataset: str) -> Callable[[Path], object]:
@@ -618,13 +626,10 @@ def _check(benchmark: str, options: dict[str, Any], dataset: str) -> Callable[[P
 def _records() -> list[Reader]:
     from unseen.core.records import Cell, Result
     from unseen.results import ResultsDatabase
-    from unseen.results.export import to_json
-    from unseen.results.rows import long_rows
 
     cells = [Cell("probe", model, "d", {"seed": seed}, "w+d", "1") for model in ("a", "b") for seed in (1, 2)]
     cells.append(Cell("rank", "a", "d", {"score": "logme", "layer": "pooled"}, "w+d", "1"))
     found = [Result(cell, {"top1": 0.5, "top1_low": 0.4}, details={"correct": "9:/4A="}) for cell in cells]
-    export = to_json([row | {"recorded": "2026"} for result in found for row in long_rows(result)]).encode()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.sqlite"
         with ResultsDatabase(path) as database:
@@ -637,7 +642,6 @@ def _records() -> list[Reader]:
     study += b"[benchmarks.probe]\nseeds = [1, 2]\n[extraction]\npart_size = 8\n"
     return [
         _reader("results database", "", {"results.sqlite": content}, _use_results, results_sqlite=_rows),
-        _reader("results export", "", {"export.json": export}, _merge, export_json=tree),
         _reader("study", "", {"s.toml": study}, _read_study, s_toml=text),
     ]
 
@@ -674,16 +678,9 @@ def _use_results(folder: Path) -> object:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with ResultsDatabase(folder / "results.sqlite", read_only=True) as database:
-            list(csv_lines(database.rows(), database.parameter_kinds()))
+            list(csv_lines(database.rows(), database.parameter_names()))
             database.latest()
         return boards(merge([folder]).results)
-
-
-def _merge(folder: Path) -> object:
-    from unseen.benchmarks.compare import boards
-    from unseen.results.export import merge
-
-    return boards(merge([folder / "export.json"]).results)
 
 
 def _read_study(folder: Path) -> object:

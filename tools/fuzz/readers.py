@@ -142,11 +142,12 @@ def _weights() -> list[Reader]:
 
 def _concepts() -> list[Reader]:
     from unseen.concepts import read_taxonomy
+    from unseen.concepts.eligibility import read_split
     from unseen.concepts.imagenet import read_counts
-    from unseen.concepts.levels import Levels, read_published_levels
+    from unseen.concepts.levels import Levels
     from unseen.concepts.mapping import read_class_list, read_mapping
     from unseen.concepts.text import read_word_vectors
-    from unseen.concepts.zeroshot_splits import read_split
+    from unseen.data.sources.imagenet.cog import read_levels
     from unseen.zeroshot.embeddings import read_wanted
 
     wnids = ["n02084071", "n02121620", "n02691156"]
@@ -177,7 +178,7 @@ def _concepts() -> list[Reader]:
         ),
         Reader("image counts", {"c.csv": b"n02084071,800\nn02121620,900\n"}, lambda f: read_counts(f / "c.csv"), text),
         Reader("levels json", {"l.json": built}, lambda f: Levels.load(f / "l.json"), tree),
-        Reader("levels pickle", {"l.pkl": pickle.dumps(levels)}, lambda f: read_published_levels(f / "l.pkl"), opcodes),
+        Reader("levels pickle", {"l.pkl": pickle.dumps(levels)}, lambda f: read_levels(f / "l.pkl"), opcodes),
         Reader(
             "zero-shot split",
             {"s.json": json.dumps(wnids).encode()},
@@ -204,7 +205,7 @@ def _levels(path: Path) -> None:
 def _records() -> list[Reader]:
     from unseen.core.names import Name
     from unseen.data.archives import index_tar
-    from unseen.data.columns import read_list, read_table, read_wnids
+    from unseen.data.columns import read_table, read_wnids
     from unseen.data.sources.vtab.original_readers import read_matrix
     from unseen.data.sources.vtab.tfds import RecordFile, parse_example
     from unseen.study import Study
@@ -218,17 +219,11 @@ def _records() -> list[Reader]:
         index = index_tar(folder / "x.tar")
         return [index.read(i) for i in range(len(index.names))]
 
-    def note(folder: Path) -> object:
-        return tar(folder)
-
     def names(folder: Path) -> object:
         return Name.parse((folder / "n.txt").read_bytes().decode("utf-8", "surrogateescape"))
 
     return [
         Reader("study", {"s.toml": study}, lambda f: Study.read(f / "s.toml"), text),
-        Reader(
-            "image list", {"l.txt": b"a.jpg 0\nb.jpg 1\n", "a.jpg": b"x"}, lambda f: read_list(f / "l.txt", f), text
-        ),
         Reader("class table", {"t.tsv": b"dog\tx\ncat\ty\n"}, lambda f: read_table(f / "t.tsv", ["dog", "cat"]), text),
         Reader(
             "wnids",
@@ -274,8 +269,6 @@ def _own() -> list[Reader]:
     """Files of ours that may have been damaged since."""
     from unseen.core.records import Cell, Result
     from unseen.results import ResultsDatabase
-    from unseen.results.export import to_json
-    from unseen.results.rows import long_rows
 
     def filed(path: Path) -> None:
         with ResultsDatabase(path) as database:
@@ -287,19 +280,7 @@ def _own() -> list[Reader]:
         with ResultsDatabase(folder / "r.sqlite") as database:
             return list(database.latest())
 
-    def exported(folder: Path) -> object:
-        from unseen.benchmarks.compare import boards
-        from unseen.results.export import merge
-
-        return boards(merge([folder / "export.json"]).results)
-
-    cells = [Cell("probe", model, "d", {"seed": 1}, "w+d", "1") for model in ("a", "b")]
-    found = [Result(cell, {"top1": 0.5, "top1_low": 0.4}, details={"correct": "9:/4A="}) for cell in cells]
-    export = to_json([row | {"recorded": "2026"} for result in found for row in long_rows(result)]).encode()
-    return [
-        Reader("results", {"r.sqlite": written_file("r.sqlite", filed)}, results, blind),
-        Reader("results export", {"export.json": export}, exported, tree),
-    ]
+    return [Reader("results", {"r.sqlite": written_file("r.sqlite", filed)}, results, blind)]
 
 
 def all_readers() -> list[Reader]:

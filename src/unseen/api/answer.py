@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,9 +11,9 @@ from typing import Any, ClassVar
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
-from unseen.core.identity import Values
+from unseen.core.identity import Values, to_json
 from unseen.core.run_record import RunRecord
-from unseen.results.export import harmless, to_json
+from unseen.results.export import csv_line
 
 _SHOWN_ROWS = 60
 _STYLE = "text-align:right;padding:0.15em 0.7em;font-variant-numeric:tabular-nums"
@@ -43,31 +42,20 @@ class Answer(ABC):
         """What the evaluations received, what they used, and what they dropped and why."""
 
     def __repr__(self) -> str:
-        note = self._note()
-        return f"<{type(self).__name__}: {self.headline()}{f'. {note}' if note else ''}>"
+        return f"<{type(self).__name__}: {'. '.join([self.headline(), *self._notes()])}>"
 
-    def _note(self) -> str:
-        """Return the findings of the run record in one line; "" if there are none."""
+    def _notes(self) -> list[str]:
+        """Return the findings of the run record in one line, if there are any."""
         found = self.record.findings()
-        return f"Note: {'; '.join(found)} (see .record)" if found else ""
+        return [f"Note: {'; '.join(found)} (see .record)"] if found else []
 
     def _repr_html_(self) -> str:
-        rows = self.rows()
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        head = "".join(f'<th style="{_STYLE}">{escape(name)}</th>' for name in columns)
-        body = "".join(
-            "<tr>"
-            + "".join(f'<td style="{_STYLE}">{self._text(name, row.get(name))}</td>' for name in columns)
-            + "</tr>"
-            for row in rows[:_SHOWN_ROWS]
-        )
-        more = f"<p>{len(rows) - _SHOWN_ROWS} more rows.</p>" if len(rows) > _SHOWN_ROWS else ""
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-        return f"<div><p><b>{escape(self.headline())}</b></p>{table}{more}{self._note_html()}</div>"
-
-    def _note_html(self) -> str:
-        note = self._note()
-        return f"<p>{escape(note)}</p>" if note else ""
+        rows, columns = self.rows(), self._columns()
+        texts = ([self._text(name, row.get(name)) for name in columns] for row in rows[:_SHOWN_ROWS])
+        table = "".join([_html_row("th", columns), *(_html_row("td", row) for row in texts)]) if rows else ""
+        more = [f"{len(rows) - _SHOWN_ROWS} more rows."] if len(rows) > _SHOWN_ROWS else []
+        notes = "".join(f"<p>{escape(text)}</p>" for text in [*more, *self._notes()])
+        return f"<div><p><b>{escape(self.headline())}</b></p><table>{table}</table>{notes}</div>"
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas data frame.
@@ -82,7 +70,9 @@ class Answer(ABC):
         target = Path(path).expanduser()
         kind = target.suffix.lower()
         if kind == ".csv":
-            write_whole(target, _csv(self.rows()))
+            columns = self._columns()
+            lines = [csv_line(row.get(name) for name in columns) for row in self.rows()]
+            write_whole(target, "".join([csv_line(columns), *lines]))
         elif kind == ".json":
             values = {"headline": self.headline(), "rows": self.rows(), **self._more(), "record": self.record.to_dict()}
             write_whole(target, to_json(values))
@@ -94,6 +84,9 @@ class Answer(ABC):
             raise UsageError(f"{target.name} ends in {kind or 'nothing'}; .csv, .json, .html and .parquet are written.")
         return target
 
+    def _columns(self) -> list[str]:
+        return list(dict.fromkeys(name for row in self.rows() for name in row))
+
     def _more(self) -> Values:
         """Return the values that JSON has beside the rows."""
         return {}
@@ -102,22 +95,17 @@ class Answer(ABC):
         if value is None or value != value:
             return ""
         if isinstance(value, float):
-            return f"{100 * value:.1f} %" if name in self.percent else f"{value:.4g}"
-        return escape(str(value))
+            return percent(value) if name in self.percent else f"{value:.4g}"
+        return str(value)
+
+
+def _html_row(tag: str, texts: Iterable[str]) -> str:
+    return "<tr>" + "".join(f'<{tag} style="{_STYLE}">{escape(text)}</{tag}>' for text in texts) + "</tr>"
 
 
 def percent(value: float) -> str:
     """Return a value in [0, 1] as a percentage."""
     return f"{100 * value:.1f} %"
-
-
-def _csv(rows: list[dict[str, object]]) -> str:
-    text = io.StringIO()
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: harmless(v) if isinstance(v, str | float) else v for k, v in row.items()} for row in rows)
-    return text.getvalue()
 
 
 def _write_parquet(rows: list[dict[str, object]], target: Path) -> None:

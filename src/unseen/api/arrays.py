@@ -13,12 +13,12 @@ from unseen.benchmarks.benchmark import make_benchmark
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError, UsageError
+from unseen.core.extras import capture_environment
 from unseen.core.records import Result
-from unseen.core.run_record import Recorder, search_record
-from unseen.core.typed import Details
+from unseen.core.run_record import Recorder
 from unseen.data import Dataset
 from unseen.data.user_data import LabelledImages, divide
-from unseen.run.record import capture_environment
+from unseen.run.evaluate import complete_result
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -81,11 +81,9 @@ def evaluate_features(
             raise UsageError("with features, test is (features, labels) of the test rows.")
         matrices["test"] = as_array(test[0])
         given["test"] = _labelled(matrices["test"], test[1], "test")
-        if matrices["test"].shape[1] != matrices["train"].shape[1]:
-            raise DataError(
-                f"train features have the shape {matrices['train'].shape} and test features {matrices['test'].shape}: "
-                "the second number must be the same."
-            )
+        widths = [matrix.shape[1] for matrix in matrices.values()]
+        if len(set(widths)) > 1:
+            raise DataError(f"train and test features must have the same width; found {widths[0]} and {widths[1]}.")
     dataset = divide(given, ordered=True)
     rows = {}
     for name, split in dataset.splits.items():
@@ -96,13 +94,7 @@ def evaluate_features(
     bench: Any = _ArrayBench(dataset, rows)
     cells = [replace(cell, revision=dataset.revision) for cell in benchmark.plan(FEATURES, dataset.id)]
     environment = capture_environment()
-    results = []
-    for result in benchmark.evaluate(cells, bench):
-        record = bench.recorder.record.merge(search_record(result.sweep, Details.read(result.details).best)).merge(
-            result.record
-        )
-        results.append(replace(result, environment=environment, record=record))
-    return dataset, tuple(results)
+    return dataset, tuple(complete_result(result, bench, environment) for result in benchmark.evaluate(cells, bench))
 
 
 def _labelled(rows: AnyArray, labels: Any, name: str) -> LabelledImages:
@@ -110,12 +102,10 @@ def _labelled(rows: AnyArray, labels: Any, name: str) -> LabelledImages:
         raise DataError(f"{name} features must be numbers of the shape (n, d); found {rows.dtype} of {rows.shape}.")
     if not np.isfinite(rows).all():
         raise DataError(f"{name} features contain NaN or infinity. Leave those rows out.")
-    if labels is None or isinstance(labels, str) or not hasattr(labels, "__len__"):
+    if isinstance(labels, str) or not hasattr(labels, "__len__"):
         raise DataError(f"{name} features of shape {rows.shape} need one label per row; found {type(labels).__name__}.")
     found = as_array(labels) if hasattr(labels, "ndim") else labels
-    listed = (
-        list(found) if getattr(found, "ndim", 1) == 2 else found.tolist() if hasattr(found, "tolist") else list(found)
-    )
+    listed = found.tolist() if getattr(found, "ndim", 2) == 1 else list(found)
     if len(listed) != len(rows):
         raise DataError(f"{name} features have the shape {rows.shape}, but there are {len(listed)} labels.")
     values = np.ascontiguousarray(rows)

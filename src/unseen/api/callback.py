@@ -11,8 +11,9 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
@@ -34,32 +35,25 @@ from unseen.data.load import resolve_dataset
 from unseen.data.subset import select
 from unseen.features import Extraction, NoProgress
 from unseen.metrics import alpha_req, effective_rank, rankme, uniformity
+from unseen.reports.wording import counted
 
 #: Images per class of the first evaluation under a budget.
 _FIRST = 4
 #: Share of the budget that an evaluation is planned to take.
 _PLANNED = 0.6
-_LABEL_FREE: dict[str, Callable[[Any], float]] = {
-    "rankme": rankme,
-    "effective_rank": effective_rank,
-    "alpha_req": alpha_req,
-    "uniformity": uniformity,
-}
+_LABEL_FREE: tuple[Callable[[Any], float], ...] = (rankme, effective_rank, alpha_req, uniformity)
 
-#: What a look found, by what its labels are.
+#: Titles of the metric of an evaluation, which depends on the kind of the labels.
 _SCORES = {"top1": "top-1", "r2": "R²", "lrap": "LRAP"}
 
 Log = Callable[[Mapping[str, float], int], None]
-
-
-class _OutOfTimeError(UnseenError):
-    """A look that would go beyond its budget."""
 
 
 class _Deadline(NoProgress):
     """End an extraction near the end of the budget, and measure its speed.
 
     Attributes:
+        passed: whether it ended one.
         images, seconds: number of extracted images, and the time that they took.
     """
 
@@ -77,7 +71,7 @@ class _Deadline(NoProgress):
         self.images += images
         if perf_counter() > self.last:
             self.passed = True
-            raise _OutOfTimeError("the budget of this evaluation is used up")
+            raise UnseenError("the budget of this evaluation is used up")
 
 
 @dataclass(eq=False, repr=False)
@@ -118,9 +112,7 @@ class ProbeCallback(Answer):
         with _unchanged():
             self._dataset = self._load()
         self._record = RunRecord()
-        self._limit: int | None = None
-        if self.budget is not None:
-            self._limit = _FIRST * len(self._dataset.class_names)
+        self._limit = None if self.budget is None else _FIRST * len(self._dataset.class_names)
 
     def __call__(self, model: Model, epoch: int) -> Values | None:
         """Evaluate the model if the epoch is due; return the new row of the history, or None."""
@@ -133,14 +125,12 @@ class ProbeCallback(Answer):
         return row
 
     def headline(self) -> str:
-        known = [row for row in self.history if any(name in row for name in _SCORES)]
+        known = [(name, row) for row in self.history for name in _SCORES if name in row]
         if not known:
             return f"no evaluation yet, one every {self.every} epochs"
-        score = next(name for name in _SCORES if name in known[-1])
-        value = known[-1][score]
-        shown = f"{value:.3f}" if score == "r2" else percent(value)
-        count = f"{len(known)} {'evaluation' if len(known) == 1 else 'evaluations'}"
-        return f"{_SCORES[score]} {shown} after epoch {known[-1]['epoch']}, {count}"
+        name, row = known[-1]
+        shown = f"{row[name]:.3f}" if name == "r2" else percent(row[name])
+        return f"{_SCORES[name]} {shown} after epoch {row['epoch']}, {counted(len(known), 'evaluation')}"
 
     @property
     def record(self) -> RunRecord:
@@ -183,7 +173,7 @@ class ProbeCallback(Answer):
         images = sum(len(split) for split in data.splits.values())
         deadline = _Deadline(_PLANNED * self.budget) if self.budget is not None else None
         # The weights change before the next evaluation: features are not stored, and no graph is exported.
-        how: Values = {"how": Extraction(runtime="torch"), "progress": deadline}
+        how: Values = {"how": Extraction(runtime="torch"), "progress": deadline or NoProgress()}
         how |= {"transform": self.transform, "preprocessing": self.preprocessing}
         row: Values = {}
         with tempfile.TemporaryDirectory(prefix="unseen-probe-") as home:
@@ -194,11 +184,9 @@ class ProbeCallback(Answer):
                 row = {name: score.value, f"{name}_low": score.low, f"{name}_high": score.high}
                 if self.label_free:
                     features = extract(model, data, split="test", home=home, **how).features
-                    row |= {
-                        name: value
-                        for name, one in _LABEL_FREE.items()
-                        if (value := _quality(one, features)) is not None
-                    }
+                    for metric in _LABEL_FREE:
+                        with suppress(DataError):  # too few images or directions for this one
+                            row[metric.__name__] = metric(features)
             except UnseenError as error:
                 if deadline is None or not deadline.passed:
                     raise
@@ -212,10 +200,8 @@ class ProbeCallback(Answer):
         """Return the images per split that the next evaluation has time for, at most four times those of the last."""
         assert self.budget is not None and self._limit is not None
         each = last.seconds / max(last.images, 1)
-        left = _PLANNED * self.budget - (
-            seconds - last.seconds
-        )  # without the time that does not depend on the number of images
-        count = int(left / max(each * len(self._dataset.splits), 1e-9))
+        fixed = seconds - last.seconds  # does not depend on the number of images
+        count = int((_PLANNED * self.budget - fixed) / max(each * len(self._dataset.splits), 1e-9))
         return min(max(count, 2 * len(self._dataset.class_names)), 4 * self._limit)
 
     def _log(self, metrics: Mapping[str, float], epoch: int) -> None:
@@ -231,21 +217,10 @@ class ProbeCallback(Answer):
             mlflow.log_metrics(named, step=epoch)
 
 
-def _quality(metric: Callable[[object], float], features: object) -> float | None:
-    try:
-        return metric(features)
-    except DataError:  # too few images or directions for this one
-        return None
-
-
 def _imported(*names: str) -> Any:
-    from importlib import import_module
-
     for name in names:
-        try:
+        with suppress(ImportError):
             return import_module(name)
-        except ImportError:
-            continue
     raise UsageError(f"{names[0]} is not installed: call the callback itself, callback(model, epoch).")
 
 
@@ -255,20 +230,15 @@ def _unchanged() -> Iterator[None]:
     import torch
 
     threads, grad = torch.get_num_threads(), torch.is_grad_enabled()
-    cuda: Any = torch.cuda
     legacy: Any = np.random  # the generator that training scripts seed
-    kept: list[tuple[Callable[[Any], None], Any]] = [
-        (random.setstate, random.getstate()),
-        (legacy.set_state, legacy.get_state()),
-    ]
-    kept.append((torch.set_rng_state, torch.get_rng_state()))
-    if cuda.is_available() and cuda.is_initialized():
-        kept.append((cuda.set_rng_state_all, cuda.get_rng_state_all()))
+    states = random.getstate(), legacy.get_state()
+    cuda: Any = torch.cuda
+    devices = range(cuda.device_count()) if cuda.is_initialized() else ()
     try:
-        with torch.enable_grad():
+        with torch.random.fork_rng(devices=devices), torch.enable_grad():
             yield
     finally:
         torch.set_num_threads(threads)
         torch.set_grad_enabled(grad)
-        for put_back, state in kept:
-            put_back(state)
+        random.setstate(states[0])
+        legacy.set_state(states[1])

@@ -16,9 +16,8 @@ from unseen.api.objects import STUDY, Data, Model, NamedObjects, run, workbench
 from unseen.core.arrays import AnyArray, FloatArray
 from unseen.core.errors import UsageError
 from unseen.core.identity import Values
-from unseen.core.records import Preprocessing, Result
+from unseen.core.records import Details, Preprocessing, Result
 from unseen.core.run_record import RunRecord
-from unseen.core.typed import Details
 from unseen.features import Extraction, Progress
 from unseen.results.grid import summary_of, unpack_correct, unpack_values
 from unseen.stats import Candidate, Interval
@@ -55,6 +54,9 @@ class Evaluation(Answer):
     compared: ClassVar[str] = "top1"
     #: The metric of `interval`.
     main: ClassVar[str] = "top1"
+    #: Parameters and metrics of the table; all metrics if none is named.
+    parameters: ClassVar[tuple[str, ...]] = ("solver", "shots", "seed")
+    columns: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high", "top5", "mean_per_class", "log_loss")
 
     @cached_property
     def metrics(self) -> dict[str, float]:
@@ -65,6 +67,8 @@ class Evaluation(Answer):
     @property
     def top1(self) -> float:
         """Share of test images whose class was predicted, the mean over seeds."""
+        if self.main != "top1":
+            raise AttributeError(f"{type(self).__name__} has no top-1 accuracy: use .metrics, .score or .interval")
         return self.interval_of("top1").value
 
     def interval_of(self, metric: str) -> Interval:
@@ -86,24 +90,23 @@ class Evaluation(Answer):
         """Score, confidence interval and outcomes per image: the input of `unseen.stats.decide`."""
         return summary_of(self.results, self.compared).candidate
 
+    @cached_property
+    def image_scores(self) -> FloatArray:
+        """Per test image, its share of `score`, the mean over seeds."""
+        scores = [unpack_values(d.image_scores) if d.image_scores else unpack_correct(d.correct) for d in self._details]
+        return np.asarray(np.mean(scores, axis=0))
+
     @property
     def correct(self) -> FloatArray:
         """Per test image, the share of seeds whose prediction was correct."""
         return self.image_scores
 
-    @cached_property
-    def image_scores(self) -> FloatArray:
-        """Per test image, its share of `score`, the mean over seeds."""
-        return np.asarray(np.mean([unpack_correct(details.correct) for details in self._details], axis=0))
-
     @property
     def per_class(self) -> dict[str, float]:
         """Accuracy by class, the mean over seeds; NaN for a class without test images."""
         names = dict(enumerate(self.class_names))
-        return {
-            names.get(int(label), label): value
-            for label, value in self._means([details.per_class for details in self._details]).items()
-        }
+        found = self._means([details.per_class for details in self._details])
+        return {names.get(int(label), label): value for label, value in found.items()}
 
     @property
     def tuned(self) -> tuple[Mapping[str, object], ...]:
@@ -128,16 +131,12 @@ class Evaluation(Answer):
         )
 
     def rows(self) -> list[Values]:
-        keys = ("top1", "top1_low", "top1_high", "top5", "mean_per_class", "log_loss")
-        return self._rows(("solver", "shots", "seed"), keys)
-
-    def _rows(self, parameters: Sequence[str], metrics: Sequence[str]) -> list[Values]:
         return [
             {
                 "model": self.model,
                 "dataset": self.dataset,
-                **{name: result.cell.parameters.get(name) for name in parameters},
-                **{name: result.metrics[name] for name in metrics},
+                **{name: result.cell.parameters.get(name) for name in self.parameters},
+                **{name: result.metrics[name] for name in self.columns or result.metrics},
                 **{f"tuned {name}": value for name, value in details.best.items()},
             }
             for result, details in zip(self.results, self._details, strict=True)
@@ -156,31 +155,12 @@ class Evaluation(Answer):
         return {"per_class": self.per_class, "results": [result.to_dict() for result in self.results]}
 
 
-class _TargetEvaluation(Evaluation):
-    """What evaluations of other labels than one class per image share."""
-
-    @property
-    def top1(self) -> float:
-        raise AttributeError(f"{type(self).__name__} has no top-1 accuracy: use .metrics, .score or .interval")
-
-    @cached_property
-    def image_scores(self) -> FloatArray:
-        """Per test image, its share of `score`, the mean over seeds."""
-        return np.asarray(np.mean([unpack_values(details.image_scores) for details in self._details], axis=0))
-
-    def rows(self) -> list[Values]:
-        return self._rows(("seed",), tuple(self.results[0].metrics))
-
-    def _more(self) -> Values:
-        return {"results": [result.to_dict() for result in self.results]}
-
-
-class RegressionEvaluation(_TargetEvaluation):
+class RegressionEvaluation(Evaluation):
     """The metrics of a ridge regression of a number per image: r2, mae, rmse, pearson, spearman."""
 
-    percent: ClassVar[tuple[str, ...]] = ()
-    compared: ClassVar[str] = "r2"
-    main: ClassVar[str] = "r2"
+    percent = columns = ()
+    compared = main = "r2"
+    parameters = ("seed",)
 
     @property
     def r2(self) -> float:
@@ -195,14 +175,12 @@ class RegressionEvaluation(_TargetEvaluation):
         )
 
 
-class MultilabelEvaluation(_TargetEvaluation):
+class MultilabelEvaluation(Evaluation):
     """The metrics of logistic regressions of several labels per image: map, f1_macro, f1_micro, lrap."""
 
-    percent: ClassVar[tuple[str, ...]] = tuple(
-        f"{name}{end}" for name in ("map", "f1_macro", "f1_micro", "lrap") for end in ("", "_low", "_high")
-    )
-    compared: ClassVar[str] = "lrap"
-    main: ClassVar[str] = "map"
+    percent = tuple(f"{name}{end}" for name in ("map", "f1_macro", "f1_micro", "lrap") for end in ("", "_low", "_high"))
+    compared, main = "lrap", "map"
+    parameters, columns = ("seed",), ()
 
     @property
     def mean_average_precision(self) -> float:
@@ -223,7 +201,7 @@ class MultilabelEvaluation(_TargetEvaluation):
         )
 
     def _more(self) -> Values:
-        return {"per_label": self.per_label, **super()._more()}
+        return {**super()._more(), "per_label": self.per_label}
 
 
 #: Evaluations by the benchmark of their results.

@@ -84,7 +84,7 @@ class Features(Answer):
         return self.class_names[label] if isinstance(label, np.integer) else float(label)
 
     def _repr_html_(self) -> str:
-        return f"<p><b>{escape(self.headline())}</b></p>{self._note_html()}"  # without the table of features
+        return f"<p>{escape('. '.join([self.headline(), *self._notes()]))}</p>"  # without the table of features
 
     def of(self, split: str) -> Features:
         """Return the images of one split."""

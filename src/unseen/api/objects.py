@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ from unseen.data import Dataset, load_dataset
 from unseen.data.dataset import join_splits
 from unseen.data.load import resolve_dataset
 from unseen.data.user_data import LabelledImages
-from unseen.features import Extraction, Progress
+from unseen.features import Extraction, NoProgress, Progress
 from unseen.run.execute import run_study
 from unseen.run.study import Study
 
@@ -93,8 +94,30 @@ class NamedObjects(ExitStack):
         return self
 
 
+class NotebookProgress(NoProgress):
+    """Print the progress of a task on one line of a notebook."""
+
+    def begin(self, title: str, total: int, done: int) -> None:
+        self._title, self._total, self._done = title, total, done
+
+    def advance(self, images: int, skipped: int) -> None:
+        self._done += images
+        sys.stderr.write(f"\r{self._title}: {self._done:,} of {self._total:,} images")
+
+    def waiting(self, title: str) -> None:
+        self.note(f"{title}: another process is working on this; waiting for it")
+
+    def note(self, text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+
+    def end(self) -> None:
+        self.note("")
+
+
 def workbench(home: Path | str | None, how: Extraction | None, progress: Progress | None) -> Workbench:
-    """Return a workbench over the home folder."""
+    """Return a workbench over the home folder; in a notebook, it prints progress."""
+    if progress is None and "ipykernel" in sys.modules:
+        progress = NotebookProgress()
     return Workbench(home_folder(home), how=how or Extraction(), progress=progress)
 
 

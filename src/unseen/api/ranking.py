@@ -5,38 +5,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypedDict, Unpack, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unseen.api.answer import Answer
 from unseen.api.arrays import as_array, is_matrix
-from unseen.api.objects import STUDY, NamedObjects, workbench
+from unseen.api.objects import STUDY, Data, Model, NamedObjects, workbench
 from unseen.api.stored import load_results
 from unseen.backbones.load import check_backbone, expand_models, model_cards, resolve_model
 from unseen.benchmarks.rank.answer import answer, with_truth
 from unseen.benchmarks.rank.arrays import rank_features as rank_features
+from unseen.benchmarks.rank.budget import downloads, fit_sample
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.details import EXPECTED
-from unseen.benchmarks.rank.halving import (
-    GROWTH,
-    Dropped,
-    Pilot,
-    drop,
-    first_size,
-    is_worth_it,
-    next_size,
-    pilot,
-    size_within,
-    with_dropped,
-)
-from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, RankBenchmark, affordable
+from unseen.benchmarks.rank.protocol import RankBenchmark
 from unseen.benchmarks.workbench import Workbench
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import CheckpointError, UnknownNameError, UnseenError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values, parameters_of
@@ -50,11 +41,9 @@ from unseen.results import FILE_NAME
 from unseen.results.table import records_by_dataset
 from unseen.run.execute import run_study
 from unseen.run.executor import Engine
-from unseen.run.report import report_path, write_study_report
+from unseen.run.record import report_path, write_study_report
 from unseen.run.study import Study
 
-#: Dimensions that few networks exceed.
-_WIDEST = 4096
 #: Benchmarks whose stored results tell how good a checkpoint was on earlier tasks.
 _EARLIER = ("probe", "vtab", "rank")
 
@@ -104,8 +93,54 @@ class Ranking(Answer):
         ]
 
 
+class _Settings(TypedDict, total=False):
+    scores: Sequence[str]
+    seed: int
+    metric: Literal["accuracy", "balanced"]
+    prefer: str
+
+
+class MatrixSettings(_Settings, total=False):
+    """Options of `unseen.benchmarks.rank.arrays.rank_features`, which describes them."""
+
+    kind: Literal["auto", "classes", "values", "labels"]
+    top: int
+    groups: ArrayLike
+
+
+class ScoreSettings(_Settings, total=False):
+    """Options of the rank benchmark; `unseen rank --help-all` describes them."""
+
+    layers: Sequence[str]
+    split: str
+    sample: int
+
+
+class RankSettings(ScoreSettings, total=False):
+    """Options of `rank_checkpoints`, which describes them."""
+
+    top: int
+    budget: float
+    finetune_top: int
+    first: int
+    prior: Path | str
+    delete_weights: bool
+
+
+@overload
+def rank(models: Mapping[str, AnyArray], data: ArrayLike, **options: Unpack[MatrixSettings]) -> Ranking: ...
+@overload
 def rank(
-    models: Mapping[str, Any] | Sequence[Any],
+    models: Mapping[str, Model] | Sequence[Model],
+    data: Data,
+    *,
+    study: str = ...,
+    home: Path | str | None = ...,
+    how: Extraction | None = ...,
+    **options: Unpack[RankSettings],
+) -> Ranking: ...
+def rank(
+    models: Any,
     data: Any,
     *,
     study: str = STUDY,
@@ -143,6 +178,7 @@ def rank(
             name=study,
             home=bench.home,
             how=bench.how,
+            progress=bench.progress,
             report=False,
             **options,
         )
@@ -155,17 +191,17 @@ def rank_checkpoints(
     *,
     top: int = 1,
     budget: float | None = None,
-    halving: bool | None = None,
     finetune_top: int = 0,
     first: int | None = None,
     prior: Path | str | None = None,
+    delete_weights: bool = False,
     name: str = "rank",
     home: Path | str | None = None,
     how: Extraction | None = None,
     engine: Engine | None = None,
     progress: Progress | None = None,
     report: Path | bool = True,
-    **options: object,
+    **options: Unpack[ScoreSettings],
 ) -> CheckpointRanking:
     """Rank checkpoints for a labelled set, best first: a study of the rank benchmark, read as one answer.
 
@@ -178,20 +214,18 @@ def rank_checkpoints(
             that match.
         top: how many checkpoints the recommendation names.
         budget: seconds for the whole; images are sampled, by class, to fit.
-        halving: all candidates on a few images first, and only those that may be the best on all of them; by default
-            if it saves time (five candidates and 600 images, or more).
         finetune_top: number of candidates to fine-tune, from the first on, to confirm the order.
         first: evaluate only this many candidates: those that were the best on earlier tasks, of the results in `home`
             and in `prior`. The ranking states the probability that the best candidate is among the others.
         prior: CSV file with the accuracy of checkpoints on earlier tasks (columns model, task, accuracy, parameters).
+        delete_weights: remove weights that this call downloads, each as soon as its checkpoint is evaluated.
         name: of the study that stores the results.
         home: folder of features and results.
-        how: settings of the extraction; a precision other than fp32 is that of the rounds of halving before the last,
-            and of all with a budget or without rounds.
+        how: settings of the extraction.
         engine: executor of the work; this process by default.
         progress: callbacks for extractions in this process.
         report: file of the report, `HOME/reports/NAME.html` by default; False for none.
-        **options: of `RankBenchmark`: `scores`, `layers`, `split`, `sample`, `resamples`, `seed` ...
+        **options: of `RankBenchmark`: `scores`, `layers`, `split`, `sample`, `seed` ...
 
     Raises:
         UsageError: no model, an unknown model, score or option.
@@ -214,25 +248,26 @@ def rank_checkpoints(
         raise UsageError("give a budget or a sample, not both: a budget chooses the sample.")
     lost = _unavailable(study, bench)
     able = tuple(model for model in study.models if model not in lost)
-    if "scores" not in options and benchmark.scores == DEFAULT_SCORES:
-        cheap, skipped = _affordable(benchmark, bench, dataset, able)
-        benchmark, notes = replace(benchmark, scores=cheap or (EXPECTED,)), [*notes, *skipped]
-    rounds = _Rounds(study, benchmark, bench, engine)
-    able, sample, remarks = rounds.narrowed(able, budget, halving, began)
-    benchmark, notes = replace(benchmark, sample=sample), [*notes, *remarks]
-    if rounds.last is not None and budget is None and study.extraction.precision != "fp32":
-        # A quick precision serves to drop candidates; the numbers of those that remain are in full precision.
-        study = replace(study, extraction=replace(study.extraction, precision="fp32"))
-        bench = Workbench(bench.home, how=study.extraction, progress=progress)
+    if budget is not None and able:
+        split = images.split(benchmark.split)
+        # Values and several labels have no classes that a sample must contain.
+        classes = len(np.unique(split.labels)) if images.target == CLASS else 1
+
+        def work(size: int) -> None:
+            first = replace(benchmark, truth=False, sample=size)
+            _run(replace(study, models=able, benchmarks=[first]), bench, engine)
+
+        sample, remark = fit_sample(budget - (perf_counter() - began), len(split), classes, work)
+        benchmark, notes = replace(benchmark, sample=sample), [*notes, *([remark] if remark else [])]
     study = replace(study, models=able or study.models, benchmarks=[benchmark])
-    results = _run(study, bench, engine) if able else []
+    with downloads(able, delete=delete_weights) as finished:
+        results = _run(study, bench, engine, finished) if able else []
     for model, reason in lost.items():
         # The weights are not available, so the revision has only the data; all else is as in the missing cells.
         more = {"extraction": parameters_of(study.extraction)}
         cells = [replace(c, parameters={**c.parameters, **more}) for c in benchmark.plan(model, dataset)]
         results += [Result(replace(cell, revision=f"+{images.revision}"), error=reason) for cell in cells]
-    ranking = with_dropped(answer(results, top=top, notes=notes, prefer=benchmark.prefer), rounds.dropped)
-    ranking = replace(ranking, notes=(*ranking.notes, *rounds.precision_notes(ranking)))
+    ranking = answer(results, top=top, notes=notes, prefer=benchmark.prefer)
     if finetune_top and ranking.ranked:
         chosen = tuple(dict.fromkeys(c.model for c in ranking.ranked if not c.same_as))
         truth = replace(benchmark, scores=(), truth=True, sample=0)
@@ -284,74 +319,38 @@ def _shortlist(
     )
 
 
-def _run(study: Study, bench: Workbench, engine: Engine | None) -> list[Result]:
-    """Return the results of a study; a failed cell is among them."""
-    return list(run_study(study, engine=engine, report=False, bench=bench, on_error="ignore").results)
+def extraction_seconds(study: Study, home: Path) -> tuple[float, int]:
+    """Return the seconds that extraction takes at the speed of earlier rankings, and how many models were measured."""
+    if not (home / FILE_NAME).exists():
+        return 0.0, 0
+    speeds = {
+        result.cell.model: speed
+        for result in load_results(home=home, benchmark="rank").results
+        if (speed := result.details.get("images_per_second"))
+    }
+    (dataset,) = study.datasets
+    images = len(load_dataset(dataset).split(_benchmark(study).split))
+    known = [speeds[model] for model in study.models if model in speeds]
+    return sum(images / speed for speed in known), len(known)
 
 
-class _Rounds:
-    """The rounds before the last: they choose its candidates and its number of images."""
+def _run(
+    study: Study, bench: Workbench, engine: Engine | None, finished: Callable[[str], None] | None = None
+) -> list[Result]:
+    """Return the results of a study; a failed cell is among them.
 
-    def __init__(self, study: Study, benchmark: RankBenchmark, bench: Workbench, engine: Engine | None) -> None:
-        self.study, self.bench, self.engine = study, bench, engine
-        self.benchmark = replace(benchmark, truth=False)
-        self.dropped: list[Dropped] = []
-        #: The ranking of the latest round.
-        self.last: CheckpointRanking | None = None
+    Args:
+        finished: called with each model all of whose cells are stored.
+    """
+    (benchmark,), (dataset,) = study.protocols, study.datasets
+    left = {model: len(benchmark.plan(model, dataset)) for model in study.models}
 
-    def narrowed(
-        self, models: tuple[str, ...], budget: float | None, halving: bool | None, began: float
-    ) -> tuple[tuple[str, ...], int, list[str]]:
-        """Return the models and the sample of the last round (0 for all images), and notes on them."""
-        (dataset,) = self.study.datasets
-        images = self.bench.dataset(dataset).split(self.benchmark.split)
-        # Values and several labels have no classes that a sample must contain.
-        classes = len(np.unique(images.labels)) if self.bench.dataset(dataset).target == CLASS else 1
-        total = min(self.benchmark.sample or len(images), len(images))
-        rounds = is_worth_it(len(models), total, classes) if halving is None else halving and len(models) > 1
-        if not models or (budget is None and not rounds):
-            return models, self.benchmark.sample, []
-        known = Pilot(first_size(total, classes))
-        if budget is not None:
-            known = pilot(budget - (perf_counter() - began), self.bench, dataset, self.benchmark.split, models, classes)
-        size = known.size
-        while size < total and not known.short:
-            start = perf_counter()
-            self.last = self._ranked(models, size, whole=budget is not None)
-            rate = known.rate_after(perf_counter() - start, size, len(models))
-            if rounds:
-                models = self._drop(models, self.last)
-            grown = next_size(size, total) if rounds else total
-            if budget is not None:
-                left = budget - (perf_counter() - began) - known.loading
-                grown = min(grown, size_within(left, rate, len(models), total))
-            if grown < GROWTH / 2 * size:
-                break  # the rest of the budget would add too few images
-            size = grown
-        if budget is None or size == total:
-            return models, 0 if size == total and not self.benchmark.sample else size, []
-        return models, size, [f"{size} of {total} images, by class, to fit {budget:.0f} s{known.short}"]
+    def stored(result: Result) -> None:
+        left[result.cell.model] -= 1
+        if finished is not None and left[result.cell.model] == 0:
+            finished(result.cell.model)
 
-    def _drop(self, models: tuple[str, ...], ranking: CheckpointRanking) -> tuple[str, ...]:
-        """Return the models that remain: a checkpoint is dropped only if all of its layers are."""
-        losers = drop(ranking)
-        self.dropped += [losers] if losers.candidates else []
-        kept = {c.model for c in ranking.ranked if c not in losers.candidates}
-        gone = {c.model for c in losers.candidates} - kept
-        return tuple(model for model in models if model not in gone)
-
-    def precision_notes(self, ranking: CheckpointRanking) -> list[str]:
-        """Return a note if the rounds before the last ran in another precision than the last."""
-        precision = self.study.extraction.precision
-        last = ranking.parameters.get("extraction", {}).get("precision", precision)
-        same = self.last is None or precision == last
-        return [] if same else [f"rounds before the last ran in {precision}, the last in {last}"]
-
-    def _ranked(self, models: tuple[str, ...], size: int, *, whole: bool) -> CheckpointRanking:
-        """Return the ranking of one round; `whole` with all scores of the last one, so that its time is known."""
-        benchmark = self.benchmark if whole else replace(self.benchmark, scores=(EXPECTED,), resamples=0)
-        study = replace(self.study, models=models, benchmarks=[replace(benchmark, sample=size)])
-        return answer(_run(study, self.bench, self.engine))
+    return list(run_study(study, engine=engine, report=False, bench=bench, on_error="ignore", on_result=stored).results)
 
 
 def rank_study(
@@ -390,18 +389,6 @@ def _listed(name: str) -> list[str]:
     return found
 
 
-def _affordable(
-    benchmark: RankBenchmark, bench: Workbench, dataset: str, models: Sequence[str]
-) -> tuple[tuple[str, ...], list[str]]:
-    """Return the default scores that are affordable; the widths of models are read only if they matter."""
-    labels = bench.dataset(dataset).split(benchmark.split).labels
-    images, classes = benchmark.sample or len(labels), len(np.unique(labels))
-    found = affordable(images, _WIDEST, classes)
-    if found[1]:
-        found = affordable(images, max((bench.card(model).feature_dim or 0 for model in models), default=0), classes)
-    return found
-
-
 def _benchmark(study: Study) -> RankBenchmark:
     (benchmark,) = study.protocols
     assert isinstance(benchmark, RankBenchmark)
@@ -432,5 +419,4 @@ def _unavailable(study: Study, bench: Workbench) -> dict[str, str]:
             raise
         except UnseenError as error:
             found[model] = str(error)
-            bench.progress.note(f"{model} cannot be ranked, the others go on: {error}")
     return found

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from unseen.benchmarks.benchmark import benchmark_of
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UsageError
 from unseen.core.files import home as home_folder
-from unseen.core.identity import canonical_json, parameters_of
-from unseen.core.options import make_options
+from unseen.core.identity import canonical_json, make_options, parameters_of
 from unseen.core.records import Cell, Result
 from unseen.features import Extraction, Progress
 from unseen.run.evaluate import Context, Task, evaluate_group
+
+V = TypeVar("V")
 
 #: Inputs that users keep in a home, which are no results; of the folder of VTAB all but the runs of its searches.
 _INPUTS = ("weights", "data", "cog-levels.json")
@@ -38,24 +39,22 @@ class Rerun:
 
     def metrics(self) -> dict[str, tuple[float | None, float | None]]:
         """Return the metrics that differ: the stored value and the present one; None if there is none."""
-        before, after = self.stored.metrics, self.now.metrics
-        names = dict.fromkeys([*before, *after])
-        pairs = {name: (before.get(name), after.get(name)) for name in names}
-        return {name: pair for name, pair in pairs.items() if not _same(*pair)}
+        return _differences(self.stored.metrics, self.now.metrics)
 
-    def conditions(self) -> dict[str, tuple[str, str]]:
+    def conditions(self) -> dict[str, tuple[str | None, str | None]]:
         """Return what else differs: protocol, weights, data, versions, device and machine, each before and now."""
-        old, new = self.stored.cell, self.now.cell
-        (weights, _, data), (new_weights, _, new_data) = old.revision.partition("+"), new.revision.partition("+")
-        pairs = {
-            "version of the protocol": (old.version, new.version),
-            "revision of the weights": (weights, new_weights),
-            "revision of the data": (data, new_data),
-        }
-        before, after = self.stored.environment, self.now.environment
-        for name in dict.fromkeys([*before, *after]):
-            pairs[name] = (before.get(name, "not recorded"), after.get(name, "not installed"))
-        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        return _differences(*map(_conditions, (self.stored, self.now)))
+
+
+def _conditions(result: Result) -> dict[str, str]:
+    weights, _, data = result.cell.revision.partition("+")
+    revisions = {"revision of the weights": weights, "revision of the data": data}
+    return {"version of the protocol": result.cell.version, **revisions, **result.environment}
+
+
+def _differences(before: Mapping[str, V], after: Mapping[str, V]) -> dict[str, tuple[V | None, V | None]]:
+    pairs = {name: (before.get(name), after.get(name)) for name in [*before, *after]}
+    return {name: pair for name, pair in pairs.items() if repr(pair[0]) != repr(pair[1])}  # NaN is NaN
 
 
 def rerun(
@@ -114,9 +113,3 @@ def _temporary_home(home: Path) -> Iterator[Path]:
 
 def _question(cell: Cell) -> str:
     return canonical_json({name: value for name, value in cell.parameters.items() if name != "extraction"})
-
-
-def _same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one == other or (math.isnan(one) and math.isnan(other))

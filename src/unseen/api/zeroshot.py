@@ -11,23 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unseen.api.answer import Answer, percent
-from unseen.api.objects import workbench
-from unseen.benchmarks.workbench import given_models
-from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL, ZslBenchmark
-from unseen.core.arrays import FloatArray
+from unseen.api.objects import CallFailedError, workbench
+from unseen.benchmarks.workbench import Workbench, given_models
+from unseen.benchmarks.zsl.details import details_of, parameters_of
+from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL, ZslBenchmark, ZslInputs
+from unseen.benchmarks.zsl.tables import SplitResults, class_power, decide_methods, decide_over_classes
 from unseen.core.errors import DataError, UsageError
 from unseen.core.identity import Values
-from unseen.core.run_record import RunRecord, SplitCounts, search_record
+from unseen.core.records import Result
+from unseen.core.run_record import Recorder, RunRecord, SplitCounts, search_record
 from unseen.data.load import resolve_dataset
 from unseen.data.sources.features import FeatureDataset, class_rows, feature_dataset
-from unseen.data.user_data import Division
-from unseen.stats import Candidate, Decision, class_interval, decide
-from unseen.zeroshot.catalogue import make_method
-from unseen.zeroshot.embeddings import class_embeddings
+from unseen.data.subset import Division
+from unseen.stats import Decision, class_interval
 from unseen.zeroshot.method import IntArray, as_matrix
-from unseen.zeroshot.outcomes import class_candidate, power_statement, zeroshot_candidate
-from unseen.zeroshot.problem import Images, Problem
-from unseen.zeroshot.protocol import Evaluation, evaluate_method
 
 _METHODS = ("ESZSL", "SAE", "ALE", "DEVISE", "GFZSL")
 
@@ -37,14 +34,16 @@ class ZeroShotAnswer(Answer):
     """The accuracy of methods on classes without training images.
 
     Attributes:
-        evaluations: by method, in the order of the request.
+        results: by method, in the order of the request.
         unseen_classes: names of the classes without training images.
         data_record: rows and classes of the arrays, and what was used of them.
+        splits: results of random class splits; none by default.
     """
 
-    evaluations: Mapping[str, Evaluation]
+    results: Mapping[str, Result]
     unseen_classes: tuple[str, ...]
     data_record: RunRecord = field(default_factory=RunRecord)
+    splits: Sequence[Result] = ()
 
     percent: ClassVar[tuple[str, ...]] = tuple(
         f"{name}{end}"
@@ -55,34 +54,38 @@ class ZeroShotAnswer(Answer):
     @property
     def top1(self) -> dict[str, float]:
         """Per-class accuracy among unseen classes, by method."""
-        return {name: each.metrics["zsl"] for name, each in self.evaluations.items()}
+        return {name: each.metrics["zsl"] for name, each in self.results.items()}
 
     @property
     def record(self) -> RunRecord:
         """What the methods received, used and dropped, merged over methods."""
-        searches = {name: search_record(each.tuning.trials, each.best) for name, each in self.evaluations.items()}
+        searches = {name: search_record(each.sweep, details_of(each).best) for name, each in self.results.items()}
         return RunRecord.merged({name: self.data_record.merge(search) for name, search in searches.items()})
 
-    def decision(self, metric: str = "zsl", over: Literal["images", "classes"] = "images") -> Decision:
+    def decision(self, metric: str = "zsl", over: Literal["images", "classes", "splits"] = "images") -> Decision:
         """Decide which methods differ in a metric.
 
         Args:
             over: "images" compares image by image, for other images of these classes (zsl, ts, tr, H, AUSUC);
-                "classes" compares accuracies of unseen classes, for new classes (zsl).
+                "classes" compares accuracies of unseen classes, for new classes (zsl);
+                "splits" compares means over random class splits, for new classes (zsl, ts, tr, H).
         """
+        results = list(self.results.values())
+        if over == "splits":
+            if not self.splits:
+                raise UsageError("there are no random class splits: call evaluate_zeroshot(..., splits=20).")
+            return SplitResults.of(self.splits).decide(metric)
         if over == "classes":
             if metric != "zsl":
                 raise UsageError(f"methods are compared over classes in zsl, not in {metric!r}.")
-            return decide({name: class_candidate(values) for name, values in self._per_class().items()})
-        known = {name: each for name, each in self.evaluations.items() if metric in each.metrics}
-        return decide({name: _candidate(each, metric) for name, each in known.items()})
+            found = decide_over_classes(results)
+            assert found is not None
+            return found
+        return decide_methods(results, metric)
 
     def power(self) -> str:
         """Return whether the unseen classes separate the best two methods, and how many classes would."""
-        return power_statement(self._per_class(), self.decision(over="classes"))
-
-    def _per_class(self) -> dict[str, FloatArray]:
-        return {name: np.asarray(list(each.per_class.values())) for name, each in self.evaluations.items()}
+        return class_power(list(self.results.values()), self.decision(over="classes"))
 
     def headline(self) -> str:
         decision, chance = self.decision(), 1 / len(self.unseen_classes)
@@ -99,20 +102,14 @@ class ZeroShotAnswer(Answer):
 
     def rows(self) -> list[Values]:
         found = []
-        for name, each in self.evaluations.items():
-            row: Values = {"method": name}
-            for metric, interval in ((key, each.intervals[key]) for key in self.percent if key in each.intervals):
-                row |= {metric: interval.value, f"{metric}_low": interval.low, f"{metric}_high": interval.high}
-            over = class_interval(list(each.per_class.values()))
-            row |= {"zsl_classes_low": over.low, "zsl_classes_high": over.high}
-            found.append({**row, **{f"tuned {k}": v for k, v in each.best.items()}})
+        for name, each in self.results.items():
+            details = details_of(each)
+            over = class_interval(list(details.per_class.values()))
+            limits = {"zsl_classes_low": over.low, "zsl_classes_high": over.high}
+            metrics = {key: each.metrics[key] for key in self.percent if key in each.metrics}
+            tuned = {f"tuned {key}": value for key, value in details.best.items()}
+            found.append({"method": name, **metrics, **limits, **tuned})
         return found
-
-
-def _candidate(evaluation: Evaluation, metric: str) -> Candidate:
-    """Return what `stats.decide` takes for a metric of a method."""
-    found = zeroshot_candidate([evaluation.outcomes], metric)
-    return replace(found or Candidate(), interval=evaluation.intervals[metric])
 
 
 def evaluate_zeroshot(
@@ -130,6 +127,7 @@ def evaluate_zeroshot(
     grid: Literal["full", "quick"] = "full",
     normalise: Literal["l2", "standard", "none"] = "l2",
     calibration: float | Literal["auto"] = 0.0,
+    splits: int = 0,
     seed: int = 0,
     home: Path | str | None = None,
 ) -> ZeroShotAnswer:
@@ -154,6 +152,7 @@ def evaluate_zeroshot(
         grid: "full" or "quick": the size of the hyper-parameter grid.
         normalise: how features are scaled: "l2", "standard" or "none".
         calibration: a constant to subtract from the scores of seen classes, or "auto" to tune it.
+        splits: also evaluate on this many random class splits, for `decision(over="splits")`.
         seed: of the sampled classes and images, and of the methods.
         home: folder of features that are extracted; the default one if it is None.
 
@@ -169,12 +168,14 @@ def evaluate_zeroshot(
         calibration=calibration,
         normalise=normalise,
         share=share,
+        splits=splits,
         seed=seed,
     )
+    bench = workbench(home, None, None)
     if isinstance(features, str | Path):
         if labels is not None or class_names is not None or split is not None or folds is not None:
             raise UsageError("labels, class_names, split and folds belong to arrays; a dataset by name has its own.")
-        problem = _named(str(features), model, embeddings, unseen, benchmark, home)
+        inputs, benchmark = _named(str(features), model, embeddings, unseen, benchmark, bench)
     else:
         arrays = {
             "features": as_matrix(features, "features"),
@@ -184,21 +185,27 @@ def evaluate_zeroshot(
             "split": split,
             "folds": folds,
         }
-        dataset = feature_dataset(arrays, Division(test=test_share, seed=seed))
-        problem = _problem(dataset, unseen, benchmark)
-    found = {
-        name: evaluate_method(make_method(name, seed), problem, grid=grid, calibration=calibration)
-        for name in benchmark.chosen
+        inputs = benchmark.inputs(
+            bench, "features:features", feature_dataset(arrays, Division(test=test_share, seed=seed))
+        )
+    if not (isinstance(features, str | Path) and isinstance(unseen, str)):  # a split is among the options
+        inputs = replace(inputs, unseen=_unseen(unseen, inputs.dataset.class_names))
+    if splits and inputs.unseen is not None:
+        raise UsageError("splits samples unseen classes: give a share of classes, not a list.")
+    recorder = Recorder()
+    results = list(benchmark.results(benchmark.plan("", inputs.dataset.id), inputs, recorder, None, look=False))
+    if failed := [result for result in results if not result.ok]:
+        raise CallFailedError(f"{parameters_of(failed[0]).method}: {failed[0].error}")
+    found = {parameters_of(r).method: r for r in results if not parameters_of(r).class_split}
+    details = details_of(results[0])
+    counts = {
+        "train": details.train_images,
+        "test of unseen classes": details.test_images,
+        "test of seen classes": details.seen_test_images,
     }
-    return ZeroShotAnswer(found, tuple(problem.class_names[i] for i in problem.unseen), _data_record(problem))
-
-
-def _problem(dataset: FeatureDataset, unseen: Sequence[str | int] | float, benchmark: ZslBenchmark) -> Problem:
-    """Return the problem of a dataset in memory."""
-    (read,) = dataset.given_features.values()
-    images = {name: Images(read()[part.feature_rows], part.labels) for name, part in dataset.splits.items()}
-    embeddings = class_embeddings("attributes", dataset)
-    return benchmark.assemble(dataset, images, embeddings, "attributes", _unseen(unseen, dataset.class_names))[0]
+    images_used = {title: SplitCounts(number, number) for title, number in counts.items()}
+    record = recorder.record.merge(RunRecord(images_used))
+    return ZeroShotAnswer(found, tuple(details.per_class), record, [r for r in results if r not in found.values()])
 
 
 def _named(
@@ -207,10 +214,9 @@ def _named(
     embeddings: ArrayLike | str | None,
     unseen: Sequence[str | int] | float | str,
     benchmark: ZslBenchmark,
-    home: Path | str | None,
-) -> Problem:
-    """Return the problem of a dataset by name."""
-    bench = workbench(home, None, None)
+    bench: Workbench,
+) -> tuple[ZslInputs, ZslBenchmark]:
+    """Return a dataset by name with its features and class embeddings, and the options for it."""
     name = resolve_dataset(name, Path())
     model = model or next(iter(given_models(name)), DEFAULT_MODEL)
     dataset = bench.dataset(name)
@@ -221,17 +227,7 @@ def _named(
     if embeddings is None or isinstance(embeddings, str):
         benchmark = replace(benchmark, embedding=embeddings or "auto")
     rows = None if embeddings is None or isinstance(embeddings, str) else as_matrix(embeddings, "class embeddings")
-    listed = None if isinstance(unseen, str) else _unseen(unseen, dataset.class_names)
-    return benchmark.problem(bench, model, name, embeddings=rows, unseen=listed)[0]
-
-
-def _data_record(problem: Problem) -> RunRecord:
-    """Return the counts of rows and classes."""
-    titles = ("train", "test of unseen classes", "test of seen classes")
-    counts = {
-        title: SplitCounts(len(part), len(part)) for title, part in zip(titles, problem.parts.values(), strict=True)
-    }
-    return RunRecord(counts, len(problem.class_names), len(problem.class_names))
+    return benchmark.inputs(bench, model, name, rows), benchmark
 
 
 def _unseen(unseen: Sequence[str | int] | float, names: Sequence[str]) -> IntArray | None:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from unseen.core.errors import BackboneError, UnseenError, first_line
 from unseen.core.identity import digest
@@ -40,25 +40,8 @@ FEATURES = "pooled features"
 ImageTransform: TypeAlias = "Callable[[Image.Image], object]"
 
 
-class Transform(Protocol):
-    """Protocol of third-party transforms from an image to a module's input.
-
-    Attributes:
-        fingerprint: changes when the transform does.
-        shape: of its output, (c, h, w).
-    """
-
-    fingerprint: str
-    shape: tuple[int, ...]
-
-    def __call__(self, image: Image.Image) -> Float32Array: ...
-
-
-class TextTower(Protocol):
-    """The text encoder of a model, which maps texts into the space of its image features."""
-
-    def __call__(self, texts: Sequence[str]) -> Float32Array:
-        """Return (n, d) embeddings of n texts."""
+#: The text encoder of a model: from n texts to (n, d) embeddings in the space of its image features.
+TextTower: TypeAlias = "Callable[[Sequence[str]], Float32Array]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +67,7 @@ class Backbone:
     preprocessing: Preprocessing
     prefix_tokens: int = 0
     notes: tuple[str, ...] = field(default=())
-    transform: Transform | None = None
+    transform: CallableTransform | None = None
     exportable: bool = True
     text: TextTower | None = None
     loaded: LoadedModel | None = None
@@ -157,14 +140,28 @@ class Backbone:
     def with_measured_card(self) -> Backbone:
         """Return the backbone with measured parameters, FLOPs and feature dimension on its card."""
         parameters, flops = measure_cost(self)
-        card = replace(
-            self.card,
-            parameters=parameters,
-            flops=flops,
-            feature_dim=self.feature_dim,
-            preprocessing=self.preprocessing,
-        )
-        return replace(self, card=card)
+        known = replace(self.card, feature_dim=self.feature_dim, preprocessing=self.preprocessing)
+        return replace(self, card=replace(known, parameters=parameters, flops=flops))
+
+
+def pool_layer(value: Any, *, prefix_tokens: int = 0) -> Tensor:
+    """Return one vector per image from the output of a layer.
+
+    Maps (n, c, h, w) are averaged over space. Tokens (n, t, c) give the class token where there are prefix tokens, else
+    their average. A tuple or dict gives its first tensor.
+    """
+    from torch import Tensor
+
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        value = next(v for v in value if isinstance(v, Tensor))
+    tensor: Tensor = value
+    if tensor.ndim == 4:
+        return tensor.mean(dim=(2, 3))
+    if tensor.ndim == 3:
+        return tensor[:, 0] if prefix_tokens else tensor.mean(dim=1)
+    return tensor.flatten(1)
 
 
 def state_digest(module: nn.Module) -> str:
@@ -228,6 +225,10 @@ _NEUTRAL = ("_convert_to_rgb", "MaybeConvertMode", "ToDtype", "ConvertImageDtype
 
 class CallableTransform:
     """A third-party callable from a Pillow image to a tensor or array, identified by its outputs for two images.
+
+    Attributes:
+        fingerprint: changes when the transform does.
+        shape: of its output, (c, h, w).
 
     Raises:
         BackboneError: it fails, gives no (c, h, w), or other values each time.

@@ -7,26 +7,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from unseen.backbones.backbone import Backbone, Forward
+from unseen.backbones.backbone import Backbone, Forward, pool_layer
 from unseen.core.errors import BackboneError, first_line
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-
-def timm_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return the input and the output of a timm model's classifier."""
-    model: Any = module
-    maps = model.forward_features(images)
-    pooled = model.forward_head(maps, pre_logits=True)
-    logits = model.forward_head(maps) if model.num_classes else None
-    return pool_layer(pooled), logits
-
-
-def set_image_size(module: nn.Module, size: int) -> None:
-    """Resample the position embeddings or windows of a timm transformer for square images of another size."""
-    model: Any = module
-    model.set_input_size(img_size=(size, size))
 
 
 def classifier_forward(classifier: str) -> Forward:
@@ -45,26 +30,6 @@ def classifier_forward(classifier: str) -> Forward:
 def output_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the output of a module without a head as its features."""
     return pool_layer(module(images)), None
-
-
-def pool_layer(value: Any, *, prefix_tokens: int = 0) -> Tensor:
-    """Return one vector per image from the output of a layer.
-
-    Maps (n, c, h, w) are averaged over space. Tokens (n, t, c) give the class token where there are prefix tokens, else
-    their average. A tuple or dict gives its first tensor.
-    """
-    from torch import Tensor
-
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, tuple | list):
-        value = next(v for v in value if isinstance(v, Tensor))
-    tensor: Tensor = value
-    if tensor.ndim == 4:
-        return tensor.mean(dim=(2, 3))
-    if tensor.ndim == 3:
-        return tensor[:, 0] if prefix_tokens else tensor.mean(dim=1)
-    return tensor.flatten(1)
 
 
 def find_classifier(module: nn.Module, images: Tensor) -> str | None:

@@ -12,8 +12,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.backbone import LOGITS as LOGITS
@@ -25,9 +26,8 @@ from unseen.core.errors import BackboneError, UnknownNameError, UnseenError, Usa
 from unseen.core.identity import digest
 from unseen.core.names import Name
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.registry import ObjectRegistry
+from unseen.core.registry import Catalogue, ObjectRegistry, Source
 from unseen.core.run_record import LoadedModel
-from unseen.core.source import Catalogue, Source
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -49,6 +49,10 @@ class BackboneSource(Source[ModelCard]):
 
     def check(self, name: ModelName) -> None:
         """Raise what `load` would raise for a wrong name, as far as that is known without loading weights."""
+
+    def repository(self, name: ModelName) -> str:
+        """Return the repository of the Hugging Face hub whose weights `load` downloads; "" if there is none."""
+        return ""
 
     def build(self, name: ModelName, classes: int | None = None) -> Backbone:
         """Build the architecture without its weights, for `random:` and `file:`.
@@ -87,7 +91,7 @@ BACKBONES: Catalogue[BackboneSource, ModelCard] = Catalogue(
 for _scheme, _target in {
     "packaged": "sources.packaged:PackagedSource",
     "timm": "sources.timm:TimmSource",
-    "random": "sources.random:RandomSource",
+    "random": "load:RandomSource",
     "torchvision": "sources.torchvision:TorchvisionSource",
     "file": "sources.file:FileSource",
     "onnx": "sources.onnx:OnnxSource",
@@ -97,7 +101,7 @@ for _scheme, _target in {
     "torchhub": "sources.torchhub:TorchHubSource",
     "object": "load:ObjectSource",
     "cog": "sources.cog:CogSource",
-    "xlsa17": "sources.xlsa17:GivenSource",
+    "xlsa17": "sources.xlsa17:PublishedSource",
     "features": "sources.xlsa17:GivenSource",
 }.items():
     BACKBONES.add(_scheme, f"unseen.backbones.{_target}")
@@ -184,7 +188,7 @@ def expand_models(text: str) -> list[str]:
     found = [one for one in known if fnmatchcase(one, f"{scheme}:{head}")]
     if not found:
         hint = f"{scheme} lists {len(known)} models." if known else f"{scheme} cannot list its models: name them."
-        raise UnknownNameError("pattern of models", text, [], hint=hint)
+        raise UnknownNameError("pattern of models", text, known, hint=hint)
     return [f"{one}{mark}{query}" for one in found]
 
 
@@ -192,6 +196,12 @@ def check_backbone(name: str | Path) -> None:
     """Raise what `load_backbone` would raise for a wrong name or file, without loading weights."""
     parsed = _parse(name)
     _source(parsed).check(parsed)
+
+
+def hub_repository(name: str | Path) -> str:
+    """Return the repository of the Hugging Face hub whose weights `load_backbone` downloads; "" if there is none."""
+    parsed = _parse(name)
+    return _source(parsed).repository(parsed)
 
 
 def backbone_revision(name: str | Path) -> str:
@@ -225,6 +235,49 @@ def _is_architecture(text: str) -> bool:
     except UnseenError:
         return False
     return True
+
+
+class RandomSource(BackboneSource):
+    """Any architecture that a source builds, with random weights."""
+
+    pattern, hint = "random:ARCH", "any architecture of timm, or random:torchvision:NAME, with random weights"
+
+    def cards(self) -> Iterator[ModelCard]:
+        yield ModelCard(
+            id="random:tf_efficientnet_lite0",
+            name="EfficientNet-Lite0, random weights",
+            group="reference",
+            architecture="tf_efficientnet_lite0",
+            notes="from-scratch reference",
+        )
+
+    def check(self, name: ModelName) -> None:
+        _seed(name)
+        architecture(name.rest, name)
+
+    def load(self, name: ModelName) -> Backbone:
+        import torch
+
+        source, wanted = architecture(name.rest, name)
+        torch.manual_seed(_seed(name))  # of the generator that `load_backbone` restores
+        built = source.build(wanted)
+        listed = {card.id: card.name for card in self.cards()}  # one name, listed or loaded
+        label = listed.get(str(name), f"{wanted.rest}, random weights")
+        card = replace(built.card, id=str(name), name=label, group="reference")
+        return replace(built, card=card)
+
+    def revision(self, name: ModelName) -> str:
+        source, wanted = architecture(name.rest, name)
+        # The release of torch draws the weights; its build ("+cpu") does not change them.
+        return f"{source.revision(wanted)} torch {version('torch').partition('+')[0]}"
+
+
+def _seed(name: ModelName) -> int:
+    name.check_options("seed")
+    text = name.options.get("seed", "0")
+    if not text.isdecimal():
+        raise UsageError(f"{name}: seed={text} is not a whole number.")
+    return int(text)
 
 
 #: Models of this process, by id.
@@ -320,11 +373,6 @@ def wrap_module(
 #: Options that every model takes: they change how images reach it.
 PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")
 
-_CHOICES = {
-    "mode": ("shortest", "squash"),
-    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear", "scaled-bilinear", "scaled-bicubic"),
-}
-
 
 class ModelName(Name):
     """The parts of a model's name, with options of the preprocessing."""
@@ -342,9 +390,9 @@ class ModelName(Name):
         for option in PREPROCESSING_OPTIONS:
             if (value := self.options.get(option)) is None:
                 continue
-            if option in _CHOICES:
-                if value not in _CHOICES[option]:
-                    raise UnknownNameError(option, value, _CHOICES[option])
+            if known := get_args(get_type_hints(Preprocessing)[option]):
+                if value not in known:
+                    raise UnknownNameError(option, value, known)
                 changes[option] = value
             elif not value.isdigit() or int(value) == 0:
                 raise UsageError(f"option {option}={value} is not a number of pixels")

@@ -14,10 +14,12 @@ import re
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from unseen.core.errors import BackboneError, CheckpointError
+from unseen.core.files import read_toml
 from unseen.core.guard import allowance, guarded
 from unseen.core.identity import digest, file_digest
 
@@ -31,16 +33,6 @@ _CODE_OF_TORCH = ("torch.nn.modules.", "torch.jit.", "torch.fx.", "torch.optim."
 _LONGEST_PICKLE = 16 << 20
 _LONGEST_HEADER = 100 << 20  # the limit of the safetensors library
 
-#: What a repository of a model may read: code, settings, weights.
-_SOURCES = frozenset(
-    {
-        *(".py", ".pyx", ".pyi", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".so", ".pyd"),
-        *(".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt", ".gin", ".model", ".vocab"),
-        *(".pth", ".pt", ".ckpt", ".bin", ".safetensors", ".npy", ".npz", ".pkl", ".onnx", ".data", ".h5", ".msgpack"),
-        *(".gz", ".tar"),
-    }
-)
-_SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "wandb", "site-packages"})
 _MOST_FILES = 20_000
 _HOME_MARK = "results.sqlite"
 
@@ -130,10 +122,16 @@ def refuse_code(file: str, name: str) -> CheckpointError:
     )
 
 
+@cache
+def tables() -> dict[str, Any]:
+    """Return the tables of this package: architectures, networks in checkpoints, files of repositories, ONNX."""
+    return read_toml("unseen.backbones", "tables.toml")
+
+
 def files_digest(folder: Path, *suffixes: str) -> str:
     """Return a digest of the names and contents of the files in a folder that have one of the suffixes."""
-    files = sorted(path for path in folder.iterdir() if path.suffix in suffixes)
-    return digest([[path.name, file_digest(path)] for path in files])
+    found = sorted(path for path in folder.iterdir() if path.suffix in suffixes)
+    return digest([[path.name, file_digest(path)] for path in found])
 
 
 def folder_digest(folder: Path) -> str:
@@ -156,14 +154,15 @@ def folder_digest(folder: Path) -> str:
 
 
 def _sources(folder: Path) -> Iterator[Path]:
+    table = tables()
     for here, folders, names in os.walk(folder):
         if _HOME_MARK in names and Path(here) != folder:
             folders.clear()
             continue
-        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _SKIPPED)
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in table["skipped"])
         for name in sorted(names):
             path = Path(here, name)
-            if path.suffix.lower() in _SOURCES and path.is_file():
+            if path.suffix.lower() in table["sources"] and path.is_file():
                 yield path
 
 

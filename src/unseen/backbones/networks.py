@@ -17,11 +17,13 @@ If no rule applies, the choice is left to the user (`?key=`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from unseen.backbones.checkpoints import POSITIONS, state_dicts
+from unseen.backbones.model_files import tables
 from unseen.backbones.sources.timm import create_timm
 from unseen.backbones.sources.torchvision import create_torchvision
 from unseen.core.errors import CheckpointError, closest
@@ -31,24 +33,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-def _word(text: str) -> re.Pattern[str]:
-    """Match a word of a key path; dots, hyphens and underscores separate words."""
-    return re.compile(rf"(?:^|[._-])(?:{text})(?:$|[._-])")
-
-
-#: The network that the recipe evaluates, and the one that it does not.
-_RECIPES = (
-    (_word("teacher"), _word("student")),
-    (_word("encoder_q"), _word("encoder_k")),
-    (_word("base_encoder"), _word("momentum_encoder")),
-    (_word("online"), _word("target")),
-    (_word("target_encoder"), re.compile(r"(?:^|\.)(?:context_)?encoder(?:$|\.)")),
-)
-_MOMENTUM = _word("momentum")
-_AVERAGE = _word("ema|average|averaged|avg|swa|polyak|shadow")
-
 #: A network competes if it fills this share of what the best one fills.
 _COMPETES = 0.9
+_LISTED = 12  # paths in an error
 #: Buffers that do not change the features.
 _COUNTERS = "num_batches_tracked"
 
@@ -162,14 +149,15 @@ def _decide(networks: Sequence[Network], wanted: Mapping[str, torch.Size], *, em
 
 def _beats(one: Network, other: Network, *, ema: bool) -> bool:
     """Return whether the first recipe that concerns both networks evaluates `one`."""
-    a, b = one.path.lower(), other.path.lower()
-    for winner, loser in _RECIPES:
-        sides = [(bool(winner.search(path)), bool(loser.search(path))) for path in (a, b)]
+    table, paths = tables(), (one.path.lower(), other.path.lower())
+    for winner, loser in table["recipes"]:
+        sides = [(bool(re.search(winner, path)), bool(re.search(loser, path))) for path in paths]
         if set(sides) == {(True, False), (False, True)}:
             return sides[0] == (True, False)
-    for average, reversed_ in ((_MOMENTUM, False), (_AVERAGE, ema)):
-        if bool(average.search(a)) != bool(average.search(b)):
-            return bool(average.search(a)) == reversed_
+    for average, reversed_ in ((table["momentum"], False), (table["average"], ema)):
+        first, second = (bool(re.search(average, path)) for path in paths)
+        if first != second:
+            return first == reversed_
     return False
 
 
@@ -204,19 +192,12 @@ def _select(networks: Sequence[Network], key: str) -> list[Network]:
         path for path, parts in paths.items() if any(parts[i : i + len(wanted)] == wanted for i in range(len(parts)))
     }
     if not below:
-        known, near = _listed(networks), closest(key, paths)
-        advice = f" Did you mean {' or '.join(repr(each) for each in near)}?" if near else ""
+        near, known = closest(key, paths), sorted(paths, key=lambda path: (path.count("."), path))[:_LISTED]
+        advice = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise CheckpointError(
             f"the checkpoint has no tensors under {key!r}.{advice} It has them under: {', '.join(map(_quoted, known))}."
         )
     return [each for each in networks if each.path in below]
-
-
-def _listed(networks: Sequence[Network], most: int = 12) -> list[str]:
-    """Return the paths of the mappings and of the networks that fit, the shortest first."""
-    best = max(each.fit for each in networks)
-    found = {each.path for each in networks if not each.prefix or (best and each.fit >= _COMPETES * best)}
-    return sorted(found, key=lambda path: (path.count(".") + bool(path), path))[:most]
 
 
 def _quoted(path: str) -> str:
@@ -246,19 +227,6 @@ def head_name(model: nn.Module) -> str | None:
     return linear.get(head) or next(reversed(linear.values()), None)
 
 
-#: Tried in this order; of equals the first is taken.
-_TIMM = (
-    *(f"resnet{depth}" for depth in (18, 34, 50, 101, 152)),
-    *("wide_resnet50_2", "resnext50_32x4d", "mobilenetv2_100", "mobilenetv3_large_100", "efficientnet_b0"),
-    *("vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224", "vit_large_patch16_224"),
-    *("vit_small_patch8_224", "vit_base_patch8_224", "vit_base_patch32_224", "vit_small_patch32_224"),
-    *("vit_small_patch14_dinov2", "vit_base_patch14_dinov2", "vit_large_patch14_dinov2"),
-    *("vit_small_patch14_reg4_dinov2", "vit_base_patch14_reg4_dinov2"),
-    *("deit_small_distilled_patch16_224", "convnext_tiny", "convnext_small", "convnext_base"),
-    *("swin_tiny_patch4_window7_224", "swin_base_patch4_window7_224"),
-    *("regnety_032", "densenet121", "tf_efficientnet_lite0"),
-)
-_TORCHVISION = ("mobilenet_v2", "efficientnet_b0", "vit_b_16", "convnext_tiny", "densenet121", "vgg16", "alexnet")
 #: Share of an architecture's tensors that a file must fill for a guess, class head and positions aside.
 _ENOUGH = 0.97
 
@@ -291,11 +259,14 @@ def guess_architecture(checkpoint: object, name: str, key: str | None = None) ->
     )
 
 
-def _known() -> Iterator[tuple[str, nn.Module]]:
-    """Yield the known architectures, without memory for their weights."""
+@cache
+def _known() -> list[tuple[str, nn.Module]]:
+    """Return the known architectures, without memory for their weights."""
     import torch
 
-    for name in (*(f"timm:{each}" for each in _TIMM), *(f"torchvision:{each}" for each in _TORCHVISION)):
+    found: list[tuple[str, nn.Module]] = []
+    for name in tables()["architectures"]:
         library, _, arch = name.partition(":")
         with torch.device("meta"):
-            yield name, create_timm(arch) if library == "timm" else create_torchvision(arch)
+            found.append((name, create_timm(arch) if library == "timm" else create_torchvision(arch)))
+    return found

@@ -25,7 +25,8 @@ from unseen.backbones.load import ModelName, wrap_module
 from unseen.backbones.sources.hf import transformers_backbone
 from unseen.backbones.sources.open_clip import open_clip_backbone
 from unseen.backbones.sources.timm import timm_backbone
-from unseen.core.errors import BackboneError, UnseenError, first_line
+from unseen.core.errors import BackboneError
+from unseen.core.guard import guarded
 from unseen.core.identity import digest
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.registry import OBJECT_SCHEME
@@ -98,18 +99,12 @@ def _module_backbone(
     own = CallableTransform(transform) if transform is not None and read is None else None
     chosen = Preprocessing() if own is not None else preprocessing or read
     label = type(module).__name__
-    try:
+    advice = "If it takes other inputs than (n, 3, 224, 224), give transform= or preprocessing=."
+    with guarded(label, "a model of images", error=BackboneError, advice=advice):
         blank = None if own is None else torch.zeros(1, *own.shape)
         made = _library_backbone(module, label, chosen) or wrap_module(label, module, preprocessing=chosen, blank=blank)
         made = replace(made, card=replace(made.card, architecture=label), transform=own)
         made.feature_dim  # noqa: B018 - one blank image shows whether it can be run at all
-    except UnseenError:
-        raise
-    except Exception as error:
-        raise BackboneError(
-            f"{label} fails on one blank image: {type(error).__name__}: {first_line(error)}. If it takes other inputs "
-            "than (n, 3, 224, 224), give transform= or preprocessing=."
-        ) from error
     return made
 
 
@@ -183,12 +178,8 @@ def _callable_backbone(
         exportable=False,
         loaded=LoadedModel(architecture="function", layer="the output of the function"),
     )
-    try:
+    with guarded(label, "a function of images", error=BackboneError):
         module.look(made)
-    except UnseenError:
-        raise
-    except Exception as error:
-        raise BackboneError(f"{label} fails on four images: {type(error).__name__}: {first_line(error)}") from error
     return made
 
 

@@ -6,13 +6,14 @@ reader walks the protocol buffer, skips everything else, and is bounded in depth
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
+from unseen.backbones.model_files import tables
 from unseen.core.errors import CheckpointError, DataError
+from unseen.core.extras import start_session
 from unseen.core.files import map_file
 from unseen.core.guard import guarded
 from unseen.core.identity import digest, file_digest
@@ -22,16 +23,6 @@ from unseen.core.wire import fields
 if TYPE_CHECKING:
     import onnxruntime
 
-#: Fields that lead to tensors, by message: the number of the field and the message in it (onnx.proto).
-_LEADING = {
-    "Model": {7: "Graph", 20: "Training", 25: "Function"},
-    "Training": {1: "Graph", 2: "Graph"},
-    "Function": {7: "Node"},
-    "Graph": {1: "Node", 5: "Tensor", 15: "SparseTensor"},
-    "Node": {5: "Attribute"},
-    "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph", 22: "SparseTensor", 23: "SparseTensor"},
-    "SparseTensor": {1: "Tensor", 2: "Tensor"},
-}
 _EXTERNAL_DATA, _DATA_LOCATION, _EXTERNAL = 13, 14, 1
 _NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATOR = 1, 2, 4
 _COPIES = ("Identity", "Cast", "Squeeze", "Flatten", "Reshape", "Dropout")
@@ -54,20 +45,6 @@ def graph_digest(path: Path) -> str:
     if not others:
         return own
     return digest([own, *([name, file_digest(path.parent / name)] for name in others)], length=64)
-
-
-def start_session(graph: bytes | Path, threads: int = 0) -> onnxruntime.InferenceSession:
-    """Start ONNX Runtime on the CPU."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or os.cpu_count() or 1
-    options.inter_op_num_threads = 1
-    # Threads that spin while they wait take the cores away from the decoders.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    content = graph if isinstance(graph, bytes) else str(graph)
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 def image_input(session: onnxruntime.InferenceSession, file: str) -> tuple[str, str, list[int]]:
@@ -176,7 +153,7 @@ def _walk(
     for number, value in fields(view):
         if next(counter) >= _MOST_FIELDS or not number:
             raise ValueError("it has too many fields" if number else "a field has the number 0")
-        inner = _LEADING.get(kinds[-1], {}).get(number)
+        inner = tables()["onnx"].get(kinds[-1], {}).get(str(number))
         if inner is None:
             continue
         if not isinstance(value, memoryview):

@@ -25,9 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName
-from unseen.backbones.forwards import pool_layer, set_image_size
-from unseen.backbones.onnx_files import graph_digest, image_input, output_operators, start_session, try_graph
+from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName, pool_layer
+from unseen.backbones.onnx_files import graph_digest, image_input, output_operators, try_graph
 from unseen.core.arrays import AnyArray, Float32Array, Pixels
 from unseen.core.errors import (
     BackboneError,
@@ -38,7 +37,7 @@ from unseen.core.errors import (
     UsageError,
     first_line,
 )
-from unseen.core.extras import import_extra, installed, visible_device
+from unseen.core.extras import import_extra, installed, start_session, visible_device
 from unseen.core.files import write_whole
 from unseen.core.guard import guarded
 from unseen.core.identity import identify
@@ -154,7 +153,7 @@ class OnnxRuntime:
     precision = "fp32"
     note = ""
 
-    def __init__(self, graph: bytes | Path, *, threads: int = 0) -> None:
+    def __init__(self, graph: bytes | Path, *, threads: int = 1) -> None:
         self.session = start_session(graph, threads)
         self._input = self.session.get_inputs()[0].name
 
@@ -168,23 +167,19 @@ class OpenVinoRuntime:
     name = "openvino"
     note = ""
 
-    def __init__(self, graph: bytes | Path, *, precision: str = "fp32", threads: int = 0) -> None:
+    def __init__(self, graph: bytes, *, precision: str = "fp32") -> None:
         if precision not in AGREEMENT:
             raise UsageError(f"OpenVINO runs fp32 and bf16, not {precision}.")
         openvino = import_extra("openvino", "openvino")
-        core, cores = openvino.Core(), os.cpu_count() or 1
+        core, cores = openvino.Core(), str(os.cpu_count() or 1)
         able = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
         if precision == "bf16" and "BF16" not in able:
             self.note = "this processor has no bf16: OpenVINO computes in fp32"
         self.precision = precision
         # One thread per stream, as many streams as threads may call: the callers share the cores.
-        settings = {
-            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
-            "INFERENCE_NUM_THREADS": str(cores if threads == 1 else threads or cores),
-            "NUM_STREAMS": str(cores if threads == 1 else 1),
-        }
-        read = graph.read_bytes() if isinstance(graph, Path) else graph
-        self._model: Any = core.compile_model(core.read_model(read), "CPU", settings)
+        hint = "bf16" if precision == "bf16" else "f32"
+        settings = {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": cores, "NUM_STREAMS": cores}
+        self._model: Any = core.compile_model(core.read_model(graph), "CPU", settings)
         self._requests = threading.local()
 
     def __call__(self, pixels: ModelInput) -> Outputs:
@@ -201,10 +196,9 @@ def make_runtime(
     device: str = "auto",
     runtime: RuntimeName = "auto",
     precision: str = "fp32",
-    threads: int = 0,
     cache: Path | None = None,
 ) -> Runtime:
-    """Return the fastest runtime for this machine whose outputs agree with torch.
+    """Return the fastest runtime for this machine whose outputs agree with torch; several threads may call it.
 
     Args:
         layers: layers to return, in this order.
@@ -212,7 +206,6 @@ def make_runtime(
         runtime: "onnx", "openvino", "torch", or "auto": on the CPU ONNX, in bf16 OpenVINO if it is installed;
             torch elsewhere.
         precision: "fp32", or the faster "bf16" and "fp16", whose numbers differ.
-        threads: for ONNX Runtime; 0 means all cores.
         cache: folder for exported graphs.
     """
     if runtime not in get_args(RuntimeName):
@@ -229,9 +222,9 @@ def make_runtime(
     chosen, refused = _choose(backbone, device, runtime, precision, graph)
     if chosen == "torch":
         return TorchRuntime(backbone, layers, device=device, precision=precision, note=refused)
-    make: Callable[[bytes], Runtime] = partial(OnnxRuntime, threads=threads)
+    make: Callable[[bytes], Runtime] = OnnxRuntime
     if chosen == "openvino":
-        make = partial(OpenVinoRuntime, precision=precision, threads=threads)
+        make = partial(OpenVinoRuntime, precision=precision)
     try:
         with _TRACING:
             return _run_graph(chosen, make, backbone, layers, graph)
@@ -318,9 +311,10 @@ def _of_one_size(module: nn.Module, size: int) -> nn.Module:
     """
     if not getattr(module, "dynamic_img_size", False) or not hasattr(module, "set_input_size"):
         return module
-    settled = copy.deepcopy(module)
-    set_image_size(settled, size)
-    return settled
+    settled: Any = copy.deepcopy(module)
+    settled.set_input_size(img_size=(size, size))
+    copied: nn.Module = settled
+    return copied
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Protocols: each plans its cells and evaluates them over stored features.
 
-Names are imported when first used, so that the metadata of a benchmark (`info.py`) loads without its code.
+Names are imported when first used, so that the metadata of a benchmark (`info.toml`) loads without its code.
 """
 
 from __future__ import annotations

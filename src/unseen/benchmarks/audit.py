@@ -1,13 +1,13 @@
 """Audits before you trust a number: copies among images, and sanity checks whose outcome is known.
 
-Copies are searched within a dataset, between its splits, and against another dataset or its stored features
+Copies are searched within a dataset, between its splits, and against another dataset
 (`unseen.data.duplicates`). The sanity checks of a dataset and its models pass if data, weights and code are right; each
 states what was found and what a failure means. `unseen check` prints them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from pathlib import Path
@@ -15,21 +15,26 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unseen.backbones.load import check_backbone
+from unseen.backbones.load import LOGITS, check_backbone
 from unseen.benchmarks.workbench import SplitRows, Workbench
-from unseen.concepts import Relation, audit_classes
+from unseen.concepts import Answers, Relation, audit_classes, imagenet_1k
 from unseen.concepts.mapping import SEEN_SETS as SEEN_SETS
 from unseen.core.arrays import BoolArray, IntArray
-from unseen.core.errors import DataError, UnknownNameError, UnseenError, UsageError
+from unseen.core.errors import DataError, UnseenError, UsageError
+from unseen.core.names import Name
 from unseen.data import Dataset
-from unseen.data.dataset import CLASS
+from unseen.data.dataset import CLASS, join_splits
 from unseen.data.duplicates import DuplicateReport, ImageSet, find_duplicates
-from unseen.data.load import SOURCES, resolve_dataset
-from unseen.features import Entry, FeatureRows, StoredFeatures
+from unseen.data.load import resolve_dataset
+from unseen.data.subset import rank_in_class
+from unseen.features import FeatureRows
+from unseen.metrics import softmax
 from unseen.stats import accuracy_interval, decide, mean_interval
 
 MODEL = "packaged:efficientnet-lite0"
 LAYER = "pooled"
+#: Images of each class that a classifier sees.
+IMAGES_PER_CLASS = 6
 
 Status = Literal["pass", "warning", "fail", "skipped"]
 
@@ -39,119 +44,65 @@ SHUFFLES = 10
 SHUFFLE_LEVEL = 0.999
 #: Probes train on at most this many images.
 MOST_TRAINING_IMAGES = 2_000
+#: With fewer test images, a model that is not significantly better than random weights is no failure.
+FEW_TEST_IMAGES = 50
 #: Largest class over smallest class from which on the balance is reported.
 IMBALANCE = 10
 #: Architecture of the random baseline if the model's own is unknown.
 RANDOM_BASELINE = "resnet18"
 
+# ---- what a classifier answers for images ----------------------------------------------------------------------------
+
+
+def classify_images(bench: Workbench, data: str, model: str = MODEL) -> Answers:
+    """Return what a model of ImageNet-1K answers for some images of each class of a dataset.
+
+    Raises:
+        DataError: the model does not have the 1,000 classes of ImageNet-1K.
+    """
+    sample = str(Name.parse(data, {"per_class": IMAGES_PER_CLASS, "as": "test"}))
+    rows = bench.split(model, sample, "test", LOGITS)
+    scores = np.asarray(rows.features[:], np.float64)
+    answers = imagenet_1k()
+    if scores.shape[1] != len(answers):
+        raise DataError(
+            f"{model!r} has {scores.shape[1]:,} answers; a model of ImageNet-1K with {len(answers):,} fits."
+        )
+    counts = np.bincount(rows.labels, minlength=len(bench.dataset(sample).class_names))
+    shares = np.zeros((len(counts), len(answers)))
+    np.add.at(shares, rows.labels, softmax(scores))
+    shares[counts == 0] = 1 / len(answers)
+    return Answers(shares / np.maximum(counts, 1)[:, None], answers, model, IMAGES_PER_CLASS)
+
+
 # ---- copies among images ---------------------------------------------------------------------------------------------
 
 
 def audit_images(
-    bench: Workbench,
-    data: str,
-    against: str | None = None,
-    *,
-    model: str | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
-    **search: Any,
-) -> tuple[DuplicateReport, str]:
+    bench: Workbench, data: str, against: str | None = None, *, model: str = MODEL, **search: Any
+) -> DuplicateReport:
     """Find the copies among the images of a dataset, or between it and another one.
 
     Args:
         bench: provides stored features, and extracts missing ones.
-        data: a dataset.
-        against: another dataset; or, of features in the store, a dataset's name, or the beginning of an entry's id. A
-            set whose images cannot be opened is compared by its features alone.
-        model: the model whose features give the candidates; by default EfficientNet-Lite0, or the model of the stored
-            features of `against`.
-        progress: called with (stage, done, total).
+        data, against: names of datasets.
+        model: the model whose features give the candidates.
         search: options of `find_duplicates`.
-
-    Returns:
-        The report, and the model whose features were used.
-
-    Raises:
-        UnknownNameError: if `against` is neither a dataset nor in the store.
     """
-    other, used = _other_set(bench, against, model) if against is not None else (None, model or MODEL)
-    own = image_set(bench, used, resolve_dataset(data, Path.cwd()))
-    return find_duplicates(own, other, progress=progress, **search), used
+    names = [resolve_dataset(name, Path.cwd()) for name in (data, against) if name is not None]
+    return find_duplicates(*(image_set(bench, model, name) for name in names), **search)
 
 
 def image_set(bench: Workbench, model: str, dataset: str) -> ImageSet:
     """Return all readable images of a dataset, split by split, with their features."""
     loaded = bench.dataset(dataset)
     parts = bench.splits(model, dataset, LAYER)
-    rows = [(loaded.split(split), int(image)) for split, part in parts.items() for image in part.index]
-
-    def content_key(i: int) -> bytes:
-        split, image = rows[i]
-        assert split.content_key is not None
-        return split.content_key(image)
-
     return ImageSet(
         name=dataset,
-        names=[split.names[image] for split, image in rows],
-        features=_join(parts.values()),
-        open=lambda i: rows[i][0].open(rows[i][1]),
+        images=join_splits([loaded.split(name).take(part.index) for name, part in parts.items()]),
+        features=reduce(FeatureRows.join, [FeatureRows.of(part.features) for part in parts.values()]),
         splits=[name for name, part in parts.items() for _ in part.index],
-        labels=np.concatenate([part.labels for part in parts.values()]).tolist(),
-        content_key=content_key if all(split.content_key for split, _ in rows) else None,
     )
-
-
-def _join(parts: Iterable[SplitRows | StoredFeatures]) -> FeatureRows:
-    return reduce(FeatureRows.join, [FeatureRows.of(part.features) for part in parts])
-
-
-def _other_set(bench: Workbench, against: str, model: str | None) -> tuple[ImageSet, str]:
-    """Return the set that `against` names: images with features if they can be opened, else stored features."""
-    name = resolve_dataset(against, Path.cwd())
-    source, colon, _ = name.partition(":")
-    if colon and source in SOURCES:
-        try:
-            bench.dataset(name)
-        except UnseenError as error:
-            try:
-                return _stored_set(bench.store.select(name), model)
-            except UnknownNameError:
-                raise error from None
-        return image_set(bench, model or MODEL, name), model or MODEL
-    entries = bench.store.select(against)
-    keys = [entry.manifest.key for entry in entries if entry.manifest is not None]
-    models = {model} if model else {key.model for key in keys}
-    if len({key.dataset for key in keys}) == len(models) == 1:
-        (used,) = models
-        try:
-            return image_set(bench, used, keys[0].dataset), used
-        except UnseenError:
-            pass  # the images are gone: compare features
-    return _stored_set(entries, model)
-
-
-def _stored_set(entries: Sequence[Entry], model: str | None) -> tuple[ImageSet, str]:
-    """Return a set of stored features whose images cannot be opened."""
-    kept = [
-        (entry.path, entry.manifest)
-        for entry in entries
-        if entry.manifest is not None and entry.state == "complete" and entry.manifest.key.layer == LAYER
-    ]
-    models = sorted({manifest.key.model for _, manifest in kept})
-    if model is None and len(models) > 1:
-        raise DataError(f"the store has features of several models: {', '.join(models)}. Choose one with --model.")
-    used = model or (models[0] if models else MODEL)
-    own = [
-        (manifest.key, StoredFeatures.open(path, manifest, "size"))
-        for path, manifest in kept
-        if manifest.key.model == used
-    ]
-    if not own:
-        raise DataError(f"the store has no complete {LAYER} features of {used!r}. It has: {', '.join(models)}.")
-    rows = [(key, image) for key, part in own for image in part.index]
-    names = [f"{key.dataset} {key.split} #{image}" for key, image in rows]
-    name = " and ".join(dict.fromkeys(key.dataset for key, _ in own))
-    return ImageSet(name, names, _join(part for _, part in own), None, [key.split for key, _ in rows]), used
 
 
 # ---- sanity checks ---------------------------------------------------------------------------------------------------
@@ -246,7 +197,7 @@ def check_leaks(dataset: Dataset, seen: str) -> Check:
     title, concepts = SEEN_SETS[seen]
     audit = audit_classes(list(dataset.class_names), concepts(), wnids=dataset.wnids or (), seen_name=title)
     leaked, unknown = audit.counts[Relation.SEEN], audit.counts[Relation.UNKNOWN]
-    found = f"{leaked} of {len(audit.rows)} classes are in {title}, {unknown} not matched"
+    found = f"{title} has {leaked} of the {len(audit.rows)} classes; {unknown} not matched"
     meaning = "A model trained on these classes has seen them: do not call them unseen (unseen audit)."
     return _check(f"classes are not in {seen}", not leaked, found, meaning, status="warning")
 
@@ -262,9 +213,9 @@ def check_readable(rows: Mapping[str, SplitRows]) -> Check:
 
 def check_copies(bench: Workbench, model: str, data: str) -> Check:
     """Check that no test image is a copy of a training image."""
-    report = find_duplicates(image_set(bench, model, data), parts=False)
+    report = find_duplicates(image_set(bench, model, data))
     crossing = report.between_splits.get(("test", "train"), 0)
-    found = f"{crossing} test images" if crossing else "none; crops: unseen audit --images"
+    found = f"{crossing} test images" if crossing else "none"
     meaning = "Test accuracy is too high: models are tested on images of their training set (unseen audit --images)."
     return _check("no copies between training and test images", not crossing, found, meaning)
 
@@ -360,13 +311,15 @@ class _Probe:
         _, own, other = np.intersect1d(self.test.index, rows["test"].index, return_indices=True)
         trained, random = self.correct[own], self.fit(rows["train"].labels, rows=rows)[other]
         gain = f"difference {100 * (trained.mean() - random.mean()):+.1f} on {len(own)} images"
+        few = len(own) < FEW_TEST_IMAGES
+        meaning = "The weights may not have been loaded (unseen results record), or training did not help on this data."
         return _check(
             name,
             _is_better(trained, random),
             f"{100 * random.mean():.1f} % ({baseline}), {gain}",
-            "The weights may not have been loaded (unseen results record), training did not help on this data, or "
-            "there are too few test images to show it.",
+            f"Fewer than {FEW_TEST_IMAGES} test images may not show a difference." if few else meaning,
             model=self.model,
+            status="warning" if few else "fail",
         )
 
 
@@ -380,9 +333,5 @@ def _subsample(labels: IntArray, most: int, generator: np.random.Generator) -> I
     """Return the sorted rows of a random sample of at most `most` images, with every class in its proportion."""
     if len(labels) <= most:
         return np.arange(len(labels))
-    order = generator.permutation(len(labels))
-    position = np.empty(len(labels))
-    for label in np.unique(labels):
-        rows = order[labels[order] == label]
-        position[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
-    return np.sort(np.argsort(position, kind="stable")[:most])
+    rank, count = rank_in_class([str(i) for i in range(len(labels))], labels, int(generator.integers(1 << 31)))
+    return np.sort(np.argsort((rank + 0.5) / count, kind="stable")[:most])

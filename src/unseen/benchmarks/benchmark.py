@@ -14,19 +14,19 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from itertools import groupby, product
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from unseen.benchmarks.citations import references
 from unseen.core.errors import DataError, UnseenError
-from unseen.core.identity import Values, option, parameters_of, plain, with_content
-from unseen.core.options import check_options, make_options
+from unseen.core.files import read_toml
+from unseen.core.identity import Values, check_options, make_options, option, parameters_of, plain, with_content
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.data.load import resolve_dataset
-from unseen.features.settings import Extraction
+from unseen.features.manifest import Extraction
 from unseen.results.info import BENCHMARKS as BENCHMARKS
-from unseen.results.info import NO_INFO, BenchmarkInfo, info_from_attributes, info_of
+from unseen.results.info import NO_INFO, BenchmarkInfo, info_of
 
 if TYPE_CHECKING:
     from unseen.benchmarks.workbench import Wanted, Workbench
@@ -59,11 +59,6 @@ class Benchmark(ABC):
     def __post_init__(self) -> None:
         check_options(self)
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "info" not in vars(cls):
-            cls.info = info_from_attributes(cls, cls.info)
-
     @abstractmethod
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         """Yield one result per cell, each as soon as it is known; all cells are of one model and one dataset."""
@@ -74,6 +69,10 @@ class Benchmark(ABC):
         If it returns none, `evaluate` extracts them in the one worker of the group.
         """
         return ()
+
+    def divide(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Sequence[Cell]]:
+        """Return the parts of a group that workers evaluate and store one by one; the whole group by default."""
+        return [cells]
 
     def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, object]]:
         """Return independent parts of a group's work that any worker can do now, as JSON values.
@@ -248,3 +247,24 @@ def _written(option: str, value: object, *, several: bool) -> list[str]:
         # The parser reads a single number as a count.
         return [option, ",".join(texts) + ("," if len(texts) == 1 and texts[0].isdecimal() else "")]
     return [option, *texts]
+
+
+@cache
+def references() -> Mapping[str, Mapping[str, Any]]:
+    """Return the citations that are known in full, by key."""
+    return read_toml("unseen.benchmarks", "references.toml")
+
+
+def citations_of(cell: Cell) -> list[str]:
+    """Return what to cite for the protocol of a cell, and for its method or score, as lines of text."""
+    info = info_of(cell.benchmark)
+    cited = [references().get(each, {}).get("text", each) for each in info.citations]
+    return [each for each in [*cited, *cell_citations(cell)] if each]
+
+
+def cell_citations(cell: Cell) -> Sequence[str]:
+    """Return what to cite for the method or score of a cell."""
+    try:
+        return info_of(cell.benchmark).cell_citations(cell.parameters)
+    except (UnseenError, KeyError):  # a method of a plug-in that is missing, or a result that names none
+        return ()

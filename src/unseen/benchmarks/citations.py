@@ -9,40 +9,17 @@ from __future__ import annotations
 
 import re
 import string
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
-from unseen.core.errors import UnseenError
+from unseen.benchmarks.benchmark import cell_citations, references
 from unseen.core.identity import Values, canonical_json
-from unseen.core.records import Cell, DatasetCard, ModelCard, Result
-from unseen.core.typed import Details
-from unseen.results.comparability import SEED, current, sort_key, value_text
+from unseen.core.records import DatasetCard, Details, ModelCard, Result
+from unseen.reports.wording import listed
+from unseen.results.comparability import SEED, current, flat, sort_key, value_text
+from unseen.results.grid import by_benchmark
 from unseen.results.info import info_of
 from unseen.results.render import latex_text
 from unseen.results.table import DisplayNames, run_findings
-
-
-@cache
-def references() -> Mapping[str, Mapping[str, Any]]:
-    """Return the entries that are known in full, by key."""
-    return tomllib.loads((files("unseen.benchmarks") / "references.toml").read_text(encoding="utf-8"))
-
-
-def citations_of(cell: Cell) -> list[str]:
-    """Return what to cite for the protocol of a cell, and for its method or score, as lines of text."""
-    info = info_of(cell.benchmark)
-    cited = [references().get(each, {}).get("text", each) for each in info.citations]
-    return [each for each in [*cited, *_cell_citations(cell)] if each]
-
-
-def _cell_citations(cell: Cell) -> Sequence[str]:
-    try:
-        return info_of(cell.benchmark).cell_citations(cell.parameters)
-    except (UnseenError, KeyError):  # a method of a plug-in that is missing, or a result that names none
-        return ()
 
 
 def citation_keys(
@@ -56,7 +33,7 @@ def citation_keys(
     """
     cells = [result.cell for result in results]
     found = ["unseen", *(each for name in sorted({c.benchmark for c in cells}) for each in info_of(name).citations)]
-    found += [each for cell in cells for each in _cell_citations(cell)]
+    found += [each for cell in cells for each in cell_citations(cell)]
     found += [getattr((cards or {}).get(cell.model), "citation", "") for cell in cells]
     found += [getattr((dataset_cards or {}).get(cell.dataset), "citation", "") for cell in cells]
     keys = {citation: _known(citation) or "" for citation in dict.fromkeys(found) if citation}
@@ -70,41 +47,22 @@ def bibtex(
     cards: Mapping[str, ModelCard] | None = None,
     dataset_cards: Mapping[str, DatasetCard] | None = None,
 ) -> str:
-    """Return the entries of all citations of some results; one that is known only as a line becomes a `@misc`."""
+    """Return the entries of all citations of some results; one that is known only as a line becomes a note."""
     keys = citation_keys(results, cards, dataset_cards)
-    known = dict.fromkeys(key for key in keys.values() if key in references())
-    lines = [_line_entry(key, citation) for citation, key in keys.items() if key not in references()]
-    return "\n".join([*(_entry(key, references()[key]) for key in known), *lines])
+    known = dict.fromkeys(references()[key]["bibtex"] for key in keys.values() if key in references())
+    lines = [
+        f"@misc{{{key},\n  note = {{{latex_text(citation)}}},\n}}\n"
+        for citation, key in keys.items()
+        if key not in references()
+    ]
+    return "\n".join([*known, *lines])
 
 
 def _known(citation: str) -> str | None:
     """Return the key of a citation that `references.toml` has in full, or None."""
     found = references()
-    return (
-        citation
-        if citation in found
-        else next((k for k, e in found.items() if citation in e.get("variants", ())), None)
-    )
-
-
-def _entry(key: str, entry: Mapping[str, Any]) -> str:
-    venue = {"inproceedings": "booktitle", "article": "journal"}.get(entry["type"], "howpublished")
-    fields = {"author": entry["author"], "title": f"{{{entry['title']}}}", "year": str(entry["year"])}
-    if "venue" in entry:
-        fields[venue] = entry["venue"]
-    return _written(entry["type"], key, fields)
-
-
-def _line_entry(key: str, citation: str) -> str:
-    """Return the entry of a line such as "Authors, Title, Venue 2021"; a note if it does not have these parts."""
-    parted = re.fullmatch(r"(?P<who>.+? et al\.|[^,]+), (?P<title>.+), (?P<venue>[^,\d]*?) ?(?P<year>\d{4})", citation)
-    if parted is None or len(parted["title"].split()) < 3:  # names of more authors, not a title
-        return _written("misc", key, {"note": latex_text(citation)})
-    who = parted["who"].removesuffix(" et al.")
-    names = " and ".join(part.strip() for part in re.split(r" & | and |, ", who))
-    author = f"{names} and others" if parted["who"].endswith("et al.") else names
-    fields = {"author": latex_text(author), "title": f"{{{latex_text(parted['title'])}}}", "year": parted["year"]}
-    return _written("misc", key, fields | ({"howpublished": latex_text(parted["venue"])} if parted["venue"] else {}))
+    named = (key for key, entry in found.items() if citation in (key, *entry.get("variants", ())))
+    return next(named, None)
 
 
 def _made_key(citation: str, taken: set[str]) -> str:
@@ -114,10 +72,6 @@ def _made_key(citation: str, taken: set[str]) -> str:
     stem = f"{first}{year[0] if year else ''}"
     letters = (f"{stem}{letter}" for letter in string.ascii_lowercase[1:])
     return next(key for key in (stem, *letters, f"{stem}-{len(taken)}") if key not in taken)
-
-
-def _written(kind: str, key: str, fields: Mapping[str, str]) -> str:
-    return f"@{kind}{{{key},\n" + "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items()) + "}\n"
 
 
 # ---- methods paragraph -----------------------------------------------------------------------------------------------
@@ -131,11 +85,8 @@ def method_paragraphs(
     Args:
         names: short names of datasets, by id.
     """
-    by_benchmark: dict[str, list[Result]] = {}
-    for result in current(results):
-        if result.ok:
-            by_benchmark.setdefault(result.cell.benchmark, []).append(result)
-    return [(_paragraph(name, own, names or {}), info_of(name).citations) for name, own in sorted(by_benchmark.items())]
+    groups = by_benchmark(result for result in current(results) if result.ok)
+    return [(_paragraph(name, own, names or {}), info_of(name).citations) for name, own in groups.items()]
 
 
 def _paragraph(benchmark: str, results: Sequence[Result], names: DisplayNames) -> str:
@@ -151,15 +102,15 @@ def _paragraph(benchmark: str, results: Sequence[Result], names: DisplayNames) -
     sentences.append(_counts(results, values.get(SEED), names))
     versions = sorted({result.cell.version for result in results if result.cell.version})
     packages = sorted({result.environment["unseen"] for result in results if "unseen" in result.environment})
-    used = f"unseen {_listed(packages)}".strip()
-    used += f", protocol and method versions {_listed(versions)}" if versions else ""
+    used = f"unseen {listed(packages)}".strip()
+    used += f", protocol and method versions {listed(versions)}" if versions else ""
     return " ".join([*sentences, f"Computed with {used}."])
 
 
 def _counts(results: Sequence[Result], seeds: str | None, names: DisplayNames) -> str:
     datasets = sorted({names.get(result.cell.dataset, result.cell.dataset) for result in results})
     models = len({result.cell.model for result in results})
-    text = f"{models} {'model' if models == 1 else 'models'} on {_listed(datasets)}"
+    text = f"{models} {'model' if models == 1 else 'models'} on {listed(datasets, len(datasets))}"
     tested = [n for r in results if (n := Details.read(r.details).test_images) is not None]
     if tested:
         text += f" ({' to '.join(dict.fromkeys(f'{n:,}' for n in (min(tested), max(tested))))} test images)"
@@ -173,10 +124,10 @@ def _values(results: Sequence[Result]) -> dict[str, str]:
     """Return by parameter every value that occurs, as text."""
     found: dict[str, Values] = {}
     for result in results:
-        for name, value in sorted(_flat(result.cell.parameters).items()):
+        for name, value in flat(result.cell.parameters).items():
             found.setdefault(name, {}).setdefault(canonical_json(value), value)
     return {
-        name: _listed([_parameter_text(value) for value in sorted(each.values(), key=sort_key)])
+        name: listed([_parameter_text(value) for value in sorted(each.values(), key=sort_key)], len(each))
         for name, each in found.items()
     }
 
@@ -185,14 +136,3 @@ def _parameter_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else value_text(value) or "none"
-
-
-def _flat(parameters: Mapping[str, object], above: str = "") -> Values:
-    found: Values = {}
-    for name, value in parameters.items():
-        found |= _flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}
-    return found
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

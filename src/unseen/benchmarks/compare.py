@@ -13,15 +13,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
 
 from unseen.core.identity import Values
-from unseen.core.records import ModelCard, Result
-from unseen.reports.blocks import Figure, Section, plain_table
+from unseen.core.records import Result
+from unseen.reports.blocks import Figure, Section
 from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.page import Page
 from unseen.reports.theme import NEUTRAL, PALETTE, SYMBOLS, Key
-from unseen.reports.wording import amount, counted, listed
+from unseen.reports.wording import counted, listed
 from unseen.results.comparability import older_note, value_text
 from unseen.results.export import Merged
 from unseen.results.grid import Column, Grid, Summary, grids
@@ -59,9 +58,9 @@ class Duel:
         return "" if math.isnan(self.found.p) else "images" if self.found.paired else "intervals"
 
     @property
-    def images(self) -> int | None:
-        """Return the number of test images; None if it is unknown."""
-        return self.first.images if self.first.images == self.second.images else None
+    def images(self) -> int:
+        """Return the number of test images; 0 if it is unknown."""
+        return (self.first.images or 0) if self.first.images == self.second.images else 0
 
     @property
     def style(self) -> MetricStyle:
@@ -78,8 +77,8 @@ class Duel:
 
     def label(self, names: DisplayNames) -> str:
         """Return the question in words, such as "probe on Grocery, shots 5"."""
-        place = f"{self.column.benchmark} on {names.get(self.column.dataset, self.column.dataset)}"
-        return ", ".join([place, *(f"{name} {value}" for name, value in self.setting.items())])
+        parts = [f"{self.column.benchmark} on {names.get(self.column.dataset, self.column.dataset)}"]
+        return ", ".join([*parts, *(f"{name} {value}" for name, value in self.setting.items())])
 
     def shown(self, value: float) -> str:
         """Return a difference as text; never "-0.0"."""
@@ -138,9 +137,7 @@ def _difference(duel: Duel, names: DisplayNames) -> str:
     return f"{better} leads {worse} by {gap}{unit}{f' [{low}, {high}]' if duel.how else ''}, {sure}"
 
 
-def comparison_page(
-    found: Sequence[Duel], first: str, second: str, *, names: DisplayNames, cards: Mapping[str, ModelCard]
-) -> Page:
+def comparison_page(found: Sequence[Duel], first: str, second: str, names: DisplayNames) -> Page:
     """Return the page of a comparison; `names` has models and datasets."""
     lines = summary_lines(found, names, first, second)
     chart = difference_chart(found, first, second, names)
@@ -152,7 +149,7 @@ def comparison_page(
         answer=[("", lines[0])],
         prose=lines[-1:] if len(lines) > 1 else [],
         figures=[Figure(title, chart, caption=about, wide=True)] if chart else [],
-        tables=[_table(found, names, [names[first], names[second]]), _facts([first, second], names, cards)],
+        tables=[_table(found, names, [names[first], names[second]])],
     )
     return Page([section], f"{names[first]} and {names[second]}, compared", [counted(len(found), "question")])
 
@@ -184,34 +181,14 @@ def _table(found: Sequence[Duel], names: DisplayNames, sides: Sequence[str]) -> 
             TableCell(mark="best" if won else "", value=s.value, interval=s.interval, metric=style, cells=s.cells)
             for s, won in ((duel.first, duel.verdict > 0), (duel.second, duel.verdict < 0))
         ]
-        limits = f"{duel.shown(difference.low)} to {duel.shown(difference.high)}"
-        test = [TableCell(limits, difference.low), TableCell(f"{difference.adjusted_p:.2g}", difference.adjusted_p)]
-        rows.append(
-            [
-                TableCell(duel.label(names)),
-                TableCell(style.heading),
-                *values,
-                TableCell(duel.shown(difference.value), difference.value),
-                *(test if duel.how else [TableCell()] * 2),
-                TableCell({"images": "same images", "intervals": "two intervals", "": "no test"}[duel.how]),
-                TableCell(f"{duel.images:,}", duel.images) if duel.images else TableCell(),
-            ]
-        )
-    columns = ["question", "metric", *sides, "difference", "95 % confidence interval", "p", "how", "images"]
+        limits = f"{duel.shown(difference.low)} to {duel.shown(difference.high)}" if duel.how else ""
+        gap = TableCell(duel.shown(difference.value), difference.value, note=limits)
+        test = TableCell(f"{difference.adjusted_p:.2g}", difference.adjusted_p) if duel.how else TableCell()
+        how = TableCell({"images": "same images", "intervals": "two intervals", "": "no test"}[duel.how])
+        images = TableCell(f"{duel.images:,}", duel.images) if duel.images else TableCell()
+        rows.append([TableCell(duel.label(names)), TableCell(style.heading), *values, gap, test, how, images])
     caption = "Every question (p adjusted by Holm over the pairs of models of a question)"
-    return Table(caption, columns, rows)
-
-
-_FACTS = ("id", "group", "architecture", "parameters", "flops", "feature_dim", "source", "license", "citation", "notes")
-
-
-def _facts(models: Sequence[str], names: DisplayNames, cards: Mapping[str, ModelCard]) -> Table:
-    rows = []
-    for fact in _FACTS:
-        values: list[Any] = [model if fact == "id" else getattr(cards.get(model), fact, None) for model in models]
-        texts = [amount(v) if fact in ("parameters", "flops") else str(v or "") for v in values]
-        rows += [(fact.replace("_", " "), *(text or "–" for text in texts))] if any(texts) else []
-    return plain_table("Model cards", ["", *(names[model] for model in models)], rows)
+    return Table(caption, ["question", "metric", *sides, "difference", "p", "how", "images"], rows)
 
 
 # ---- leaderboard -----------------------------------------------------------------------------------------------------
@@ -296,10 +273,8 @@ def _places(grid: Grid, column: Column) -> Mapping[str, tuple[int, int]]:
     return {m: (n, n + values.count(v) - 1) for m, n, v in zip(decision.order, first, values, strict=True)}
 
 
-def leaderboard_page(merged: Merged, *, names: DisplayNames) -> Page:
-    """Return the static page: one board after the other, then the rules."""
-    found = boards(merged.results)
-    tables = [board_table(board, names) for board in found]
+def leaderboard_page(merged: Merged, found: Sequence[Board], tables: Sequence[Table]) -> Page:
+    """Return the static page: one board after the other, then the rules; `tables` are those of the boards."""
     sections = [Section(t.caption, f"board-{n}", tables=[replace(t, caption="")]) for n, t in enumerate(tables, 1)]
     if not sections:
         sections = [Section("Nothing to rank yet", "empty", prose=["No two models have comparable results."])]
@@ -315,34 +290,36 @@ def leaderboard_page(merged: Merged, *, names: DisplayNames) -> Page:
 def board_table(board: Board, names: DisplayNames) -> Table:
     """Return a board as a table: values with their intervals and places."""
     title, heads = heading(board.grid, board.columns, names)
-    rows = []
-    for model in board.models:
-        mean, name = board.mean_place(model), names.get(model, model)
-        first = [TableCell(name, hint=model), TableCell(f"{mean:.1f}", mean)]
-        rows.append([*first, *(board.cell(model, column) for column in board.columns)])
-    notes = [f"{MARK_NOTE}."] if any(cell.mark for row in rows for cell in row) else []
+    rows = [
+        [
+            TableCell(names.get(model, model), hint=model),
+            TableCell(f"{board.mean_place(model):.1f}", board.mean_place(model)),
+            *(board.cell(model, column) for column in board.columns),
+        ]
+        for model in board.models
+    ]
     untested = [head for head, column in zip(heads, board.columns, strict=True) if not board.tested(column)]
-    if untested:
-        where = "" if len(untested) == len(heads) else f" of {listed(untested)}"
-        rule = "they are ordered by value, and differences are not tested"
-        notes.insert(0, f"Values{where} have no confidence interval: {rule}.")
-    columns = ["model", "mean place", *heads]
-    return Table(title, columns, rows, row_keys=board.models, notes=notes)
+    where = "" if len(untested) == len(heads) else f" of {listed(untested)}"
+    rule = "they are ordered by value, and differences are not tested"
+    notes = [f"Values{where} have no confidence interval: {rule}."] if untested else []
+    notes += [f"{MARK_NOTE}."] if any(cell.mark for row in rows for cell in row) else []
+    return Table(title, ["model", "mean place", *heads], rows, row_keys=board.models, notes=notes)
 
 
 def board_json(board: Board, names: DisplayNames) -> Values:
     """Return a board as JSON values."""
     title, heads = heading(board.grid, board.columns, names)
-    rows = []
-    for model in board.models:
-        columns = {
-            head: board.cell(model, column).to_dict()
-            | {"place": list(board.places[model, column]), "tested": board.tested(column)}
-            | {"seeds": len(board.grid.cells[model, column].values)}
-            for head, column in zip(heads, board.columns, strict=True)
-            if (model, column) in board.places
-        }
-        rows.append({"model": model, "mean_place": board.mean_place(model), "columns": columns})
+
+    def cell(model: str, column: Column) -> Values:
+        place, seeds = board.places[model, column], len(board.grid.cells[model, column].values)
+        found = board.cell(model, column).to_dict()
+        return {**found, "place": list(place), "tested": board.tested(column), "seeds": seeds}
+
+    rows = [
+        {"model": m, "mean_place": board.mean_place(m)}
+        | {"columns": {h: cell(m, c) for h, c in zip(heads, board.columns, strict=True) if (m, c) in board.places}}
+        for m in board.models
+    ]
     return {"benchmark": board.grid.benchmark, "title": title, "rows": rows}
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import UsageError
-from unseen.core.identity import option
-from unseen.core.options import Natural, Positive, check_options
+from unseen.core.identity import Natural, Positive, check_options, option
 from unseen.core.records import Cell, Result
 from unseen.features.rows import FeatureRows
 from unseen.probes.solvers import SEEDS, solver_version
@@ -190,7 +189,7 @@ def pool_validation(splits: Mapping[str, Arrays]) -> Mapping[str, Arrays]:
 
 def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, object]) -> Result:
     """Return the result of a cell, with `details` of its dataset."""
-    values, expected = record.to_dict(), record.expected_interval()
+    expected = record.expected_interval()
     metrics = {"top1": record.top1, "top5": record.top5, "mean_per_class": float(np.nanmean(record.per_class))}
     metrics |= limits("top1", record.interval())
     metrics |= {"log_loss": record.log_loss, "calibration_error": record.calibration_error}
@@ -204,7 +203,7 @@ def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, object])
         sweep=tuple(trial.to_dict() for trial in record.trials),
         details={
             **details,
-            **{name: values[name] for name in ("per_class", "confusions", "best")},
+            **record.details(),
             **{name: value for name, value in optional.items() if value},
             "train_size": record.train_size,
             "validation_size": record.validation_size,

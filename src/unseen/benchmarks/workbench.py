@@ -25,7 +25,7 @@ from unseen.core.names import Name
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import Recorder, RunRecord, SplitCounts, dropped
 from unseen.data import Dataset, Split, load_dataset
-from unseen.data.dataset import ALL, JoinedSplit
+from unseen.data.dataset import ALL
 from unseen.data.load import SOURCES
 from unseen.data.sources.features import FeatureDataset, given_names
 from unseen.features import Extraction, FeatureRows, FeatureStore, NoProgress, Progress
@@ -166,7 +166,7 @@ class Workbench:
         if images.whole is not None:
             whole = self._layers(model, images.whole.dataset, ALL, layers, view=view)
             return {layer: _select(found, images, images.whole.rows) for layer, found in whole.items()}
-        if isinstance(images, JoinedSplit):
+        if images.members:
             parts = [self._layers(model, member, name, layers, view=view) for member, name in images.members]
             return {layer: _join(images, [part[layer] for part in parts]) for layer in layers}
         from unseen.features import extract  # imports torch
@@ -210,7 +210,7 @@ class Workbench:
             return []
         if images.whole is not None:
             return self.extractions(model, images.whole.dataset, ALL)
-        if isinstance(images, JoinedSplit):
+        if images.members:
             return [each for member, name in images.members for each in self.extractions(model, member, name)]
         return [(data, split)]
 
@@ -275,11 +275,11 @@ def _published(dataset: Dataset, model: str, split: str) -> SplitRows:
     name = model.partition(":")[2]
     if name not in dataset.given_features:
         raise UnknownNameError(f"features of {dataset.id}", name, dataset.given_features)
-    rows = FeatureRows.of(dataset.given_features[name]()).select(images.feature_rows)
+    rows = FeatureRows.of(dataset.given_features[name](), np.float32).select(images.feature_rows)
     return SplitRows(rows, images.labels, np.arange(len(images)), len(images))
 
 
-def _join(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
+def _join(images: Split, parts: Sequence[SplitRows]) -> SplitRows:
     """Return the rows of a joined split, without a copy."""
     starts = np.cumsum([0, *(part.total for part in parts)])
     index = np.concatenate([part.index + start for part, start in zip(parts, starts, strict=False)])

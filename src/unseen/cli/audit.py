@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from rich.progress import Progress, TaskID
+from rich.progress import Progress
 from rich.text import Text
 from typer import Argument, Option
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.audit import audit_images
-from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.progress import ConsoleProgress
-from unseen.cli.tables import console, count, print_json, print_table, say
+from unseen.benchmarks.audit import MODEL, audit_images, classify_images
+from unseen.benchmarks.workbench import given_models
+from unseen.cli.application import HomeOption, JsonOption
+from unseen.cli.tables import ConsoleProgress, console, print_json, print_table, say
 from unseen.concepts import (
+    Answers,
     Audit,
     AuditRow,
     audit_classes,
@@ -27,15 +30,13 @@ from unseen.concepts import (
     read_seen,
     write_mapping,
 )
-from unseen.core.errors import UsageError
+from unseen.core.errors import MissingExtraError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.files import write_whole
+from unseen.core.identity import to_json
 from unseen.data import load_dataset
 from unseen.data.duplicates import THRESHOLD, DuplicateReport
 from unseen.data.load import resolve_dataset
-from unseen.reports.audit import audit_chart, drop_list, write_copies_page
-from unseen.reports.charts import save_chart
-from unseen.results.export import to_json
 
 _COPIES = "Copies among images"
 _STYLES = {
@@ -55,16 +56,14 @@ class Output:
     Attributes:
         as_json: print JSON instead of tables.
         out: file for the JSON.
-        chart, mapping: files for similarities, and for classes with their ids.
-        drop, page: files for images to drop, and for the pairs of copies.
+        mapping: file for classes with their ids.
+        drop: file for images to drop.
     """
 
     as_json: bool
     out: Path | None
-    chart: Path | None
     mapping: Path | None
     drop: Path | None
-    page: Path | None
 
     def write(self, values: Mapping[str, object], print_tables: Callable[[], None]) -> None:
         """Print the findings, and write the JSON file."""
@@ -80,25 +79,43 @@ class Output:
 # ---- classes ---------------------------------------------------------------------------------------------------------
 
 
-def audit_class_list(data: str, seen: str, mapping: Path | None, output: Output, *, noun: str, flagged: bool) -> None:
-    """Audit the classes of a file or dataset; print and write the findings."""
+def audit_class_list(
+    data: str, seen: str, mapping: Path | None, output: Output, *, noun: str, flagged: bool, bench: Workbench | None
+) -> None:
+    """Audit the classes of a file or dataset; print and write the findings.
+
+    Args:
+        bench: classifies images of the dataset; None to match by names alone.
+    """
     wordnet = load_wordnet()
     names, wnids = _classes(data)
     seen_name, seen_ids = read_seen(seen, wordnet)
-    known = read_mapping(mapping) if mapping is not None else None
-    audit = audit_classes(names, seen_ids, mapping=known, wnids=wnids, seen_name=seen_name, noun=noun)
+    known = read_mapping(mapping) if mapping is not None else {}
+    settled = [name in known or bool(wnids and wnids[k]) for k, name in enumerate(names)]
+    answers = answers_for(bench, data, seen) if bench is not None and not all(settled) else None
+    audit = audit_classes(names, seen_ids, mapping=known, wnids=wnids, answers=answers, seen_name=seen_name, noun=noun)
 
     def print_tables() -> None:
         _print_rows(audit.flagged if flagged else audit.rows, wordnet.label)
-        _print_doubts(audit)
+        _print_doubts(audit, wordnet.label)
         _print_summary(audit)
 
     output.write(audit.to_dict(), print_tables)
     if output.mapping is not None:
-        doubtful = count(write_mapping(audit, output.mapping), "doubtful class", "doubtful classes")
-        say(f"{doubtful} written to {output.mapping}.", error=True)
-    if output.chart is not None:
-        say(f"Drawn to {save_chart(audit_chart(audit), output.chart)}.", error=True)
+        doubtful = write_mapping(audit, output.mapping)
+        say(f"All classes written to {output.mapping}; {doubtful} of them have a ? to replace.", error=True)
+
+
+def answers_for(bench: Workbench, data: str, seen: str) -> Answers | None:
+    """Return what the packaged model answers for images of each class; None without images, or for other seen sets."""
+    name = resolve_dataset(data, Path.cwd())
+    if seen.lower() != "imagenet-1k" or Path(data).is_file() or given_models(name):
+        return None
+    try:
+        return classify_images(bench, name)
+    except MissingExtraError as error:
+        say(f"The images were not classified, names alone decide: {error}", error=True)
+        return None
 
 
 def _classes(data: str) -> tuple[list[str], Sequence[str | None]]:
@@ -135,12 +152,15 @@ def _print_rows(rows: Sequence[AuditRow], label: Callable[[str], str]) -> None:
     print_table(columns, lines, numeric=("Lin",), prose=prose, keep=("relation",))
 
 
-def _print_doubts(audit: Audit) -> None:
-    """Print classes whose name has a seen sense besides the chosen one, and ambiguous classes with their senses."""
+def _print_doubts(audit: Audit, label: Callable[[str], str]) -> None:
+    """Print classes that may mean or look like another seen concept, and ambiguous classes with their senses."""
     for row in audit.rows:
         if (sense := row.other_sense_seen) is not None:
             words = f"{sense.wnid} {', '.join(sense.lemmas)}: {sense.definition}"
             say(f"{row.match.name}: another sense is seen, {words}", "yellow")
+        if row.looks_like is not None:
+            wnid, share = row.looks_like
+            say(f"{row.match.name}: looks like {label(wnid)!r} ({wnid}), {share:.0%} of the answers", "yellow")
     doubtful = sorted((row for row in audit.rows if row.match.ambiguous), key=lambda row: not row.verdict_in_doubt)
     if doubtful:
         say("\nAmbiguous classes, the chosen sense first; settle them in a file for --mapping:", "bold")
@@ -171,80 +191,46 @@ def _print_summary(audit: Audit) -> None:
 # ---- copies among images ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CopySearch:
-    """Options of the search for copies; None for the default."""
-
-    against: str | None
-    model: str | None
-    threshold: float | None
-    crops: bool
-
-
-def audit_image_copies(data: str, search: CopySearch, output: Output, home: Path | None) -> None:
-    """Search for copies, print the findings, and write the page, the list of images to drop and the JSON."""
+def audit_image_copies(
+    data: str, against: str | None, model: str, threshold: float, output: Output, home: Path | None
+) -> None:
+    """Search for copies, print the findings, and write the list of images to drop and the JSON."""
     screen = console(error=True)
     bench = Workbench(home_folder(home), progress=ConsoleProgress(screen))
-    threshold = THRESHOLD if search.threshold is None else search.threshold
     bar = Progress(console=screen, transient=True, disable=not screen.is_terminal)
-    tasks: dict[str, TaskID] = {}
+    task = bar.add_task("comparing pictures", total=None)
 
-    def advance(stage: str, done: int, total: int) -> None:
+    def advance(done: int, total: int) -> None:
         bar.start()  # not before: extraction has its own bar
-        if stage not in tasks:
-            tasks[stage] = bar.add_task(f"comparing {stage}", total=total)
-        bar.update(tasks[stage], completed=done, total=total)
+        bar.update(task, completed=done, total=total)
 
+    model = resolve_model(model, Path.cwd())
     try:
-        report, model = audit_images(
-            bench,
-            data,
-            search.against,
-            model=resolve_model(search.model, Path.cwd()) if search.model else None,
-            progress=advance,
-            threshold=threshold,
-            parts=search.crops,
-            workers=2,
-        )
+        report = audit_images(bench, data, against, model=model, progress=advance, threshold=threshold)
     finally:
-        if tasks:
-            bar.stop()
-    method = _method(report, model, threshold, search.crops)
+        bar.stop()
+    method = (
+        f"Equal files by content; further candidates by cosine similarity of {model} features (at least "
+        f"{threshold:g}), each confirmed by the correlation of its pixels ({report.compared:,} candidates compared)."
+    )
     output.write({**report.to_dict(), "method": method}, lambda: _print_copies(report, method))
     if output.drop is not None:
-        write_whole(output.drop, drop_list(report))
+        text = io.StringIO()
+        rows = [("image", "split", "copy of", "its split"), *report.drop_rows()]
+        csv.writer(text, delimiter="\t", lineterminator="\n").writerows(rows)
+        write_whole(output.drop, text.getvalue())
         say(f"{len(report.drop):,} images to drop written to {output.drop}.", error=True)
-    if output.page is not None:
-        classes = bench.dataset(report.images.name).class_names
-        say(f"Page: {write_copies_page(report, output.page, how=method, classes=classes)}", error=True)
-
-
-def _method(report: DuplicateReport, model: str, threshold: float, crops: bool) -> str:
-    """Return how the copies were found, as a sentence for a paper."""
-    against = report.against
-    if against is not None and against.open is None:
-        return (
-            f"Candidates by cosine similarity of {model} features; the images of {against.name} were not at hand, so "
-            "none is confirmed by its pixels."
-        )
-    crop = "or as a part of one another" if crops else "whole"
-    return (
-        f"Equal files by content; further candidates by cosine similarity of {model} features (at least "
-        f"{threshold:g}), each confirmed by a perceptual hash and the pixels laid over each other, {crop} "
-        f"({report.compared:,} candidates compared)."
-    )
 
 
 def _print_copies(report: DuplicateReport, method: str) -> None:
-    images, other = report.images, report.against or report.images
     rows = [
         [
-            pair.kind.value,
-            images.names[pair.first],
-            images.split_of(pair.first),
-            other.names[pair.second],
-            other.split_of(pair.second),
-            "" if pair.correlation is None else f"{pair.correlation:.3f}",
+            pair.kind,
+            report.images.names[pair.first],
+            report.images.split_of(pair.first),
+            report.other.names[pair.second],
+            report.other.split_of(pair.second),
+            f"{pair.correlation:.3f}",
         ]
         for pair in report.pairs[:_MOST_PAIRS]
     ]
@@ -252,7 +238,7 @@ def _print_copies(report: DuplicateReport, method: str) -> None:
         columns = ["kind", "image", "split", "copy", "its split", "pixels agree"]
         print_table(columns, rows, numeric=("pixels agree",), prose=("image", "copy"))
     if len(report.pairs) > len(rows):
-        say(f"and {len(report.pairs) - len(rows):,} more pairs: --page shows them, --output writes them.")
+        say(f"and {len(report.pairs) - len(rows):,} more pairs: --output writes them.")
     for name, reason in list(report.unreadable.items())[:_MOST_UNREADABLE]:
         say(f"could not be opened: {name}: {reason}")
     say(report.summary, "bold")
@@ -278,9 +264,11 @@ def audit(
     ] = None,
     as_json: JsonOption = False,
     out: Annotated[Path | None, Option("--output", metavar="FILE", help="Write all findings as JSON.")] = None,
-    chart: Annotated[Path | None, Option(help="Draw similarities to this .html, .svg, .png or .pdf.")] = None,
     noun: Annotated[str, Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
     flagged: Annotated[bool, Option("--flagged", help="List the flagged classes only.")] = False,
+    no_images: Annotated[
+        bool, Option("--no-images", help="Match by names alone; do not classify images of each class.")
+    ] = False,
     images: Annotated[
         str | None,
         Option(
@@ -292,7 +280,7 @@ def audit(
     ] = None,
     against: Annotated[
         str | None,
-        Option(metavar="DATA|STORE", help="Search in another dataset, or in stored features.", rich_help_panel=_COPIES),
+        Option(metavar="DATA", help="Search in another dataset.", rich_help_panel=_COPIES),
     ] = None,
     model: Annotated[
         str | None,
@@ -301,30 +289,23 @@ def audit(
     threshold: Annotated[
         float | None, Option(min=-1.0, max=1.0, help="Least cosine of a candidate.", rich_help_panel=_COPIES)
     ] = None,
-    crops: Annotated[
-        bool,
-        Option(
-            "--crops/--no-crops", help="Search for crops too, which takes most of the time.", rich_help_panel=_COPIES
-        ),
-    ] = True,
     drop: Annotated[
         Path | None, Option(metavar="FILE", help="Write the images to drop.", rich_help_panel=_COPIES)
-    ] = None,
-    page: Annotated[
-        Path | None, Option(metavar="FILE", help="Write a page with the pairs.", rich_help_panel=_COPIES)
     ] = None,
     home: HomeOption = None,
 ) -> None:
     """State for every class whether a model trained on the seen classes has seen it; or list copies among images."""
-    output = Output(as_json, out, chart, write_mapping, drop, page)
+    output = Output(as_json, out, write_mapping, drop)
     if images is not None:
-        if data or classes or mapping or write_mapping or chart or flagged:
+        if data or classes or mapping or write_mapping or flagged:
             raise UsageError(
-                "--images searches for copies among images; DATA, --classes, --mapping, --write-mapping, --chart and "
+                "--images searches for copies among images; DATA, --classes, --mapping, --write-mapping and "
                 "--flagged are about classes. Give one at a time."
             )
-        audit_image_copies(images, CopySearch(against, model, threshold, crops), output, home)
+        least = THRESHOLD if threshold is None else threshold
+        audit_image_copies(images, against, model or MODEL, least, output, home)
         return
-    if any(value is not None for value in (against, model, threshold, drop, page)):
-        raise UsageError("--against, --model, --threshold, --drop and --page go with --images DATA.")
-    audit_class_list(classes or data or "", seen, mapping, output, noun=noun, flagged=flagged)
+    if any(value is not None for value in (against, model, threshold, drop)):
+        raise UsageError("--against, --model, --threshold and --drop go with --images DATA.")
+    bench = None if no_images else Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
+    audit_class_list(classes or data or "", seen, mapping, output, noun=noun, flagged=flagged, bench=bench)

@@ -8,12 +8,11 @@ from typing import Annotated
 from rich.text import Text
 from typer import Argument, Option
 
-from unseen.backbones.load import check_backbone, resolve_model
+from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks.audit import MODEL, SEEN_SETS, run_checks
 from unseen.benchmarks.workbench import Workbench
-from unseen.cli.options import HomeOption, JsonOption, split_names
-from unseen.cli.progress import ConsoleProgress
-from unseen.cli.tables import console, count, print_json, print_table, say
+from unseen.cli.application import HomeOption, JsonOption, split_names
+from unseen.cli.tables import ConsoleProgress, console, count, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UnknownNameError
 from unseen.core.files import home as home_folder
 from unseen.data.load import resolve_dataset
@@ -47,7 +46,8 @@ def check(
     here = Path.cwd()
     if seen not in SEEN_SETS:
         raise UnknownNameError("set of seen classes", seen, SEEN_SETS)
-    names = [resolve_model(name, here) for name in split_names(models)] or [MODEL]
+    expanded = [each for name in split_names(models) for each in expand_models(name)]
+    names = list(dict.fromkeys(resolve_model(name, here) for name in expanded)) or [MODEL]
     for name in names:
         check_backbone(name)
     screen = console(error=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import typer
 
-from unseen.cli.parser import Command, Group
-from unseen.cli.results import show_results
-from unseen.cli.run import study_command
+from unseen.cli.application import Command, Group
+from unseen.cli.run import run_draft, show_results, study_command
 from unseen.cli.tables import say
-from unseen.core.records import Result
-from unseen.core.typed import Details
+from unseen.core.records import Details, Result
 
 clip_commands = typer.Typer(
     name="clip", cls=Group, help="Prompts: classes known only by their names.", no_args_is_help=True
@@ -26,5 +25,5 @@ def show_clip(results: Sequence[Result]) -> None:
 
 
 clip_commands.command("run", cls=Command, help="Classify the test images of DATA by text prompts; nothing is trained.")(
-    study_command("clip", title="Zero-shot classification by prompts", show=show_clip)
+    study_command("clip", run=partial(run_draft, show=show_clip))
 )

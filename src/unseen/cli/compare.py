@@ -18,8 +18,7 @@ from unseen.benchmarks.compare import (
     leaderboard_page,
     summary_lines,
 )
-from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.papers import display_names, model_cards_of
+from unseen.cli.application import HomeOption, JsonOption
 from unseen.cli.results import (
     BenchmarkOption,
     DatasetOption,
@@ -27,6 +26,7 @@ from unseen.cli.results import (
     selected,
     stored_models,
 )
+from unseen.cli.run import display_names
 from unseen.cli.tables import count, print_json, print_model, say, say_written
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
@@ -72,7 +72,7 @@ def compare(
     names = display_names(own)
     stem = "-".join("".join(c if c.isalnum() else "-" for c in name).strip("-") for name in (one, other))
     page = report or home_folder(home) / "reports" / f"compare-{stem[:150]}.html"
-    comparison_page(found, one, other, names=names, cards=model_cards_of(own)).write(page)
+    comparison_page(found, one, other, names).write(page)
     lines = summary_lines(found, names, one, other)
     if as_json:
         print_json([_plain(duel) for duel in found])
@@ -97,32 +97,27 @@ def _model(name: str, known: list[str]) -> str:
 
 
 def _plain(duel: Duel) -> Values:
+    found, column = duel.found, duel.column
     sides = {
         name: {"model": side.model, "value": side.value, "values": list(side.values)}
         | {"low": side.interval.low, "high": side.interval.high}
         for name, side in (("first", duel.first), ("second", duel.second))
     }
-    return {
-        "benchmark": duel.column.benchmark,
-        "dataset": duel.column.dataset,
-        "setting": duel.setting,
-        "metric": duel.column.metric,
-        **sides,
-        "difference": duel.found.value,
-        "low": duel.found.low,
-        "high": duel.found.high,
+    question = {"benchmark": column.benchmark, "dataset": column.dataset, "setting": duel.setting}
+    difference = {"difference": found.value, "low": found.low, "high": found.high}
+    test = {
         "how": duel.how or "no test",
-        "test_images": duel.images or 0,
-        "p": duel.found.p,
-        "p_corrected": duel.found.adjusted_p,
-        "significant": bool(duel.verdict),
+        "test_images": duel.images,
+        "p": found.p,
+        "p_corrected": found.adjusted_p,
     }
+    return {**question, "metric": column.metric, **sides, **difference, **test, "significant": found.significant}
 
 
 def leaderboard(
     sources: Annotated[
         list[Path] | None,
-        Argument(metavar="SOURCE", help="Homes, results.sqlite files, or output of `unseen results --json`."),
+        Argument(metavar="SOURCE", help="Homes, or results.sqlite files."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -141,8 +136,8 @@ def leaderboard(
     merged = merge(sources or [home_folder(home)])
     found = boards(merged.results)
     names = display_names(merged.results)
-    page = leaderboard_page(merged, names=names).write(out or home_folder(home) / "reports" / "leaderboard.html")
     tables = [board_table(board, names) for board in found]
+    page = leaderboard_page(merged, found, tables).write(out or home_folder(home) / "reports" / "leaderboard.html")
     if as_json:
         print_json([board_json(board, names) for board in found])
     if markdown:

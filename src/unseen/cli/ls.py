@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from unseen.cli.options import JsonOption
+from unseen.cli.application import JsonOption
 from unseen.cli.tables import count, print_json, print_table, say
 from unseen.core.errors import UsageError
 from unseen.core.registry import load_object

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
 from unseen.benchmarks.benchmark import make_benchmark
+from unseen.benchmarks.rank.budget import find_weights
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.table import DECIDING, candidates_table
-from unseen.cli.options import Running
-from unseen.cli.parser import parameter
-from unseen.cli.progress import ConsoleProgress
-from unseen.cli.run import Draft, engine_options, print_findings, show_plan, study_command
-from unseen.cli.tables import console, print_json, print_table, say
+from unseen.cli.application import Running, parameter
+from unseen.cli.run import Draft, engine_of, print_findings, show_plan, study_command
+from unseen.cli.tables import ConsoleProgress, console, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UsageError
-from unseen.core.options import make_options
+from unseen.core.files import format_size
+from unseen.core.files import home as home_folder
+from unseen.core.identity import make_options
+from unseen.core.names import as_number
 from unseen.features import Extraction
-from unseen.reports.wording import short_names
-from unseen.run.executor import make_engine
+from unseen.reports.wording import counted as count
+from unseen.reports.wording import duration, short_names
+from unseen.run.study import Study
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -34,17 +38,6 @@ _MORE = [
         ],
     ),
     parameter(
-        "halving",
-        Annotated[
-            bool | None,
-            Option(
-                "--halving/--no-halving",
-                help="Score all candidates on a few images first, and only those that may be the best on all; by "
-                "default if it saves time.",
-            ),
-        ],
-    ),
-    parameter(
         "finetune_top",
         Annotated[
             int, Option("--finetune-top", min=0, metavar="N", help="Fine-tune the first N, to confirm the order.")
@@ -55,14 +48,30 @@ _MORE = [
         "first",
         Annotated[
             int | None,
-            Option(min=1, metavar="N", help="Evaluate only the N candidates that were the best on earlier tasks."),
+            Option(
+                min=1,
+                metavar="N",
+                hidden=True,
+                help="Evaluate only the N candidates that were the best on earlier tasks.",
+            ),
         ],
+    ),
+    parameter(
+        "delete_weights",
+        Annotated[
+            bool, Option("--delete-weights", hidden=True, help="Remove downloaded weights as soon as they are used.")
+        ],
+        False,
     ),
     parameter(
         "prior",
         Annotated[
             Path | None,
-            Option(metavar="FILE", help="Accuracies on earlier tasks for --first (CSV), beside the stored results."),
+            Option(
+                metavar="FILE",
+                hidden=True,
+                help="Accuracies on earlier tasks for --first (CSV), beside the stored results.",
+            ),
         ],
     ),
 ]
@@ -82,17 +91,19 @@ def _run(draft: Draft, how: Running) -> None:
     if how.dry_run:
         planned, _ = rank_study(draft.data[0], draft.models, name=draft.name, how=extraction, **options)
         show_plan(planned, how)
+        if not how.as_json:
+            _show_costs(planned, home_folder(how.home))
         return
-    with make_engine(how.engine, **engine_options(how)) as engine:
+    with engine_of(how) as engine:
         ranking = rank_checkpoints(
             draft.data[0],
             draft.models,
             top=draft.more["top"],
             budget=budget,
-            halving=draft.more["halving"],
             finetune_top=draft.more["finetune_top"],
             first=draft.more["first"],
             prior=draft.more["prior"],
+            delete_weights=draft.more["delete_weights"],
             name=draft.name,
             home=how.home,
             how=extraction,
@@ -108,23 +119,43 @@ def _run(draft: Draft, how: Running) -> None:
     results = ["--benchmark rank", f"--dataset {shlex.quote(ranking.dataset)}"]
     print_findings(ranking.record.findings(), results, console(error=True, quiet=how.quiet), how.home)
     if ranking.failed:
-        first = ranking.failed[0]
-        raise CellsFailedError(
-            f"{len(ranking.failed)} of {len(ranking.candidates)} candidates failed. "
-            f"The first, {first.label}: {first.error}"
-        )
+        raise CellsFailedError(f"{len(ranking.failed)} of {len(ranking.candidates)} candidates failed.")
 
 
 rank = study_command("rank", more=_MORE, run=_run)
 
 
+def _show_costs(study: Study, home: Path) -> None:
+    """Print where the weights of the checkpoints are, what has to be downloaded, and the time of the extraction."""
+    from unseen.api.ranking import extraction_seconds  # loads torch
+
+    found = {model: find_weights(model) for model in study.models}
+    hub = {model: weights for model, weights in found.items() if weights.repository}
+    if hub:
+        rows = [
+            [model, "cached" if w.path else "to download", "unknown" if w.size is None else format_size(w.size)]
+            for model, w in hub.items()
+        ]
+        print_table(["checkpoint", "weights", "size"], rows, numeric=("size",), keep=("checkpoint", "weights"))
+        missing = [weights.size for weights in hub.values() if weights.path is None]
+        unknown = f", and {missing.count(None)} of unknown size" if None in missing else ""
+        free = format_size(shutil.disk_usage(home if home.exists() else home.parent).free)
+        say(
+            f"{count(len(missing), 'checkpoint')} of {len(hub)} to download: {format_size(sum(filter(None, missing)))}"
+            f"{unknown}; {free} is free"
+        )
+    seconds, measured = extraction_seconds(study, home)
+    if measured:
+        say(
+            f"Extraction: about {duration(seconds)} for {count(measured, 'checkpoint')} at the speed of earlier "
+            f"rankings; {len(study.models) - measured} not measured"
+        )
+
+
 def parse_duration(text: str) -> float:
     """Return the seconds of "90s", "10m", "1.5h"; a number without a unit is seconds."""
-    unit = _UNITS.get(text[-1:].lower())
-    try:
-        seconds = float(text[:-1]) * unit if unit else float(text)
-    except ValueError:
-        seconds = -1.0
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in _UNITS else (text, "s")
+    seconds = (as_number(number) or 0.0) * _UNITS[unit]
     if not 0 < seconds < float("inf"):
         raise UsageError(f"budget {text!r} is not a time. Write it like 90s, 10m or 1h.")
     return seconds
@@ -146,16 +177,15 @@ def _show(ranking: CheckpointRanking, split: str) -> None:
         title=f"{ranking.dataset}, split {split}{about}",
         numeric=[column for column in columns if column != "checkpoint"],
         prose=(),
-        keep=("checkpoint", *DECIDING),
+        keep=DECIDING,
         caption=" ".join(table.notes).replace("Bold:", "*:") + f" {ranking.seconds:.0f} s in all.",
     )
     for note in ranking.all_notes:
         say(f"Note: {note}.", "dim")
-    for candidate in ranking.failed:
-        say(f"Failed: {candidate.label}: {candidate.error}", "red")
-    for text in (ranking.front_text({}), ranking.per_class_text({})):
-        if text:
-            say(text)
+    for reason in dict.fromkeys(candidate.error for candidate in ranking.failed):
+        say(f"Failed: {', '.join(c.label for c in ranking.failed if c.error == reason)}: {reason}", "red")
+    for text in filter(None, (ranking.front_text({}), ranking.per_class_text({}))):
+        say(text)
     say(ranking.recommendation, "bold")
     if ranking.page:
         say(f"Report: {ranking.page}")

@@ -9,15 +9,15 @@ import typer
 from typer import Option
 
 from unseen.benchmarks.workbench import Workbench, kept_cards
-from unseen.cli.options import HomeOption, JsonOption, split_names
-from unseen.cli.papers import dataset_cards_of, model_cards_of
+from unseen.cli.application import HomeOption, JsonOption, split_names
 from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption, selected
+from unseen.cli.run import dataset_cards_of, model_cards_of
 from unseen.cli.tables import count, print_json, say
 from unseen.core.errors import UsageError
 from unseen.core.files import home as home_folder
 from unseen.reports.page import ClassPictures
 from unseen.reports.theme import FORMATS, write_figures
-from unseen.run.report import file_name, make_report
+from unseen.run.record import file_name, make_report
 
 
 def report(
@@ -39,9 +39,6 @@ def report(
         list[str] | None,
         Option("--format", metavar="NAME ...", help="Formats of --figures: pdf, svg, png; all by default."),
     ] = None,
-    measured: Annotated[
-        bool, Option("--measured", help="Load models to measure sizes that are not stored yet.")
-    ] = False,
     show: Annotated[bool, Option("--open", help="Open the page in a browser.")] = False,
     as_json: JsonOption = False,
     home: HomeOption = None,
@@ -57,13 +54,10 @@ def report(
     if not found:
         raise UsageError("there are no such results. `unseen results` lists all results.")
     bench = Workbench(home_folder(home))
-    cards = model_cards_of(found) | kept_cards(bench.home)
-    if measured:
-        cards |= bench.cards(result.cell.model for result in found if result.ok)
     page = make_report(
         found,
         title=title or f"Results of {', '.join(study) if study else 'all studies'}",
-        cards=cards,
+        cards=model_cards_of(found) | kept_cards(bench.home),
         dataset_cards=dataset_cards_of(found),
         picture=ClassPictures(bench.dataset) if figures is None else None,  # files show none
     )

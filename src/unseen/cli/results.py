@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
+from unseen import __version__
 from unseen.api.rerun import Rerun
 from unseen.api.rerun import rerun as compute
 from unseen.backbones.load import resolve_model
-from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.papers import failure_lines, tables_of, write_papers
-from unseen.cli.parser import Command, Group
-from unseen.cli.progress import ConsoleProgress
-from unseen.cli.tables import confirm, console, count, print_json, print_model, say, say_written
+from unseen.benchmarks.citations import bibtex, citation_keys, method_paragraphs
+from unseen.cli.application import Command, Group, HomeOption, JsonOption
+from unseen.cli.run import dataset_cards_of, display_names, model_cards_of, open_results, show_results
+from unseen.cli.tables import ConsoleProgress, confirm, console, count, print_json, say, say_written
 from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
-from unseen.core.identity import Values
+from unseen.core.identity import Values, to_json
 from unseen.core.records import Result
-from unseen.results.comparability import current, older_note
+from unseen.results import render
+from unseen.results.comparability import older_note
 from unseen.results.database import FILE_NAME, ResultsDatabase
 from unseen.results.export import csv_lines, json_lines, write_lines, write_parquet
-from unseen.results.info import headline_first
 from unseen.results.repair import repair as repair_file
+from unseen.results.table import Table, result_tables
 
 Names = list[str] | None
 #: Names by column.
@@ -42,6 +44,8 @@ StudyOption = Annotated[Names, _only("--study", "studies")]
 BenchmarkOption = Annotated[Names, _only("--benchmark", "benchmarks")]
 ModelOption = Annotated[Names, _only("--models", "models")]
 DatasetOption = Annotated[Names, _only("--dataset", "datasets")]
+
+_LATEX_HEAD = r"% Made by `unseen results --latex`. In the preamble: \usepackage{booktabs}"
 
 results_commands = typer.Typer(name="results", cls=Group, invoke_without_command=True)
 
@@ -124,13 +128,12 @@ def record(
     if as_json:
         print_json([{"id": r.cell.id, **r.cell.to_dict(), "record": r.record.to_dict()} for r in found])
         return
-    alike: dict[str, list[Result]] = {}
+    alike: dict[str, list[str]] = {}
     for result in found:
-        alike.setdefault(str(result.record), []).append(result)
-    for text, results in alike.items():
-        for result in results:
-            say(f"{result.cell.id} {result.cell.benchmark} · {result.cell.model} · {result.cell.dataset}")
-        say(f"  {text.replace(chr(10), chr(10) + '  ')}")
+        cell = result.cell
+        alike.setdefault(str(result.record), []).append(f"{cell.id} {cell.benchmark} · {cell.model} · {cell.dataset}")
+    for text, cells in alike.items():
+        say("\n".join([*cells, indent(text, "  ")]))
     if not found:
         say("There are no results yet.")
 
@@ -174,12 +177,12 @@ def verify(as_json: JsonOption = False, home: HomeOption = None) -> None:
         values = {"checked": found.checked, "without_digest": found.unsealed, "invalid": invalid}
         print_json({**values, "structure": list(found.structure)})
     else:
-        for number, problem in found.invalid.items():
-            say(f"result {number}: {problem}")
-        for line in found.structure:
-            say(f"structure: {line}")
+        lines = [f"result {number}: {problem}" for number, problem in found.invalid.items()]
+        lines += [f"structure: {line}" for line in found.structure]
         if found.unsealed:
-            say(f"{found.unsealed:,} of {total} were stored by an earlier version, without a digest to compare with.")
+            lines.append(f"{found.unsealed:,} of {total} have no digest: an earlier version stored them.")
+        for line in lines:
+            say(line)
     if found.invalid or found.structure:
         structure = ", and the structure of the file is damaged" if found.structure else ""
         raise StoreError(
@@ -230,51 +233,37 @@ def rerun(
 
     with open_results(home) as database:
         _, stored = database.find(identifier)
-    progress = None if as_json else ConsoleProgress(console(error=True))
-    done = compute(stored, home=home, files=files, device=device, progress=progress)
+    done = compute(stored, home=home, files=files, device=device, progress=ConsoleProgress(console(error=True)))
     if as_json:
-        print_json(_as_json(done))
+        print_json(
+            {
+                "cell": stored.cell.id,
+                "identical": done.identical,
+                "metrics": {name: {"stored": old, "now": new} for name, (old, new) in done.metrics().items()},
+                "errors": {"stored": stored.error, "now": done.now.error},
+                "conditions": {name: {"stored": old, "now": new} for name, (old, new) in done.conditions().items()},
+            }
+        )
     else:
         _print_rerun(done)
     if not done.identical:
         raise CellsFailedError(f"the result of cell {stored.cell.id} is not the stored one.")
 
 
-def _as_json(done: Rerun) -> dict[str, object]:
-    return {
-        "cell": done.stored.cell.id,
-        "identical": done.identical,
-        "metrics": {name: {"stored": old, "now": new} for name, (old, new) in done.metrics().items()},
-        "errors": {"stored": done.stored.error, "now": done.now.error},
-        "conditions": {name: {"stored": old, "now": new} for name, (old, new) in done.conditions().items()},
-    }
-
-
 def _print_rerun(done: Rerun) -> None:
     cell, stored = done.stored.cell, done.stored
     say(f"{cell.benchmark} · {cell.model} · {cell.dataset}, stored {stored.recorded[:10]}, computed again:")
-    differing = done.metrics()
     if done.identical:
         say(f"Every metric is identical ({', '.join(stored.metrics) or 'none: it fails as it did'}).")
-    for name in dict.fromkeys([*stored.metrics, *done.now.metrics]) if not done.identical else ():
-        old, new = differing.get(name, (stored.metrics.get(name), stored.metrics.get(name)))
-        if name not in differing:
-            say(f"  {name}: identical, {old!r}")
-        elif old is None or new is None:
-            say(f"  {name}: {'stored only' if new is None else 'new'}, {old if new is None else new!r}")
-        else:
-            say(f"  {name}: stored {old!r}, now {new!r}, difference {new - old:+.3g}")
+    for name, (old, new) in done.metrics().items():
+        gap = "" if old is None or new is None else f", difference {new - old:+.3g}"
+        say(f"  {name}: stored {old!r}, now {new!r}{gap}")
     if stored.error != done.now.error:
-        say(f"  error: stored {stored.error or 'none'!r}, now {done.now.error or 'none'!r}")
+        say(f"  error: stored {stored.error!r}, now {done.now.error!r}")
     changed = done.conditions()
     say("What has changed:" if changed else "Versions, device, weights and data are the same.")
     for name, (before, now) in changed.items():
-        say(f"  {name}: {before or 'none'}, now {now or 'none'}")
-
-
-def open_results(home: Path | None) -> ResultsDatabase:
-    """Open the results of a home for reading."""
-    return ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True)
+        say(f"  {name}: {before}, now {now}")
 
 
 @contextmanager
@@ -294,12 +283,18 @@ def selected(
         chosen: Chosen = {}
         for column, wanted in names.items():
             known = database.names(column) if wanted else []
-            for name in wanted or ():
-                like = stored_models(name, known, parts=parts) if column == "model" else [name]
-                if not set(like) <= set(known):
-                    raise UnknownNameError(column, name, known, hint=f"These names are in {database.path}.")
-                chosen.setdefault(column, {}).update(dict.fromkeys(like))
-        yield database, {column: list(found) for column, found in chosen.items()}
+            found = [
+                like
+                for name in wanted or ()
+                for like in (stored_models(name, known, parts=parts) if column == "model" else [name])
+            ]
+            for name in found:
+                if name not in known:
+                    where = "These names are in" if known else "There are no results in"
+                    raise UnknownNameError(column, name, known, hint=f"{where} {database.path}.")
+            if found:
+                chosen[column] = list(dict.fromkeys(found))
+        yield database, chosen
 
 
 def stored_models(name: str, known: Sequence[str], *, parts: bool = True) -> list[str]:
@@ -319,43 +314,55 @@ def _export(
 ) -> None:
     """Write long form row by row, and print on standard error what is left out."""
     query = {**chosen, "metric": metric, "only_failed": only_failed}
-    kinds = database.parameter_kinds(**chosen)
+    parameters = database.parameter_names(**chosen)
     for form, target in targets.items():
+        rows = database.rows(**query, brief=form != "json")
         if target and form == "parquet":
-            write_parquet(database.rows(**query), kinds, target)
+            write_parquet(rows, parameters, target)
         elif target:
-            rows = database.rows(**query, brief=form == "csv")
-            write_lines(target, csv_lines(rows, kinds) if form == "csv" else json_lines(rows))
+            write_lines(target, csv_lines(rows, parameters) if form == "csv" else json_lines(rows))
         say_written(target)
     if note := older_note(database.overtaken(**chosen)):
         say(f"{note}.", error=True)
 
 
-def show_results(
-    found: Sequence[Result],
-    metrics: Sequence[str] = (),
-    *,
-    only_failed: bool = False,
-    all_metrics: bool = False,
-) -> None:
-    """Print a table per benchmark, then the cells that failed with their reasons.
+def write_papers(found: Sequence[Result], metrics: Sequence[str], targets: Mapping[str, str]) -> None:
+    """Write tables of results, methods and citations.
 
     Args:
-        metrics: the metrics to show; by default those that each benchmark declares.
-        all_metrics: show every metric.
-    """
+        targets: by format ("latex", "markdown", "bibtex", "model-card", "csv" or "json"), the file, "-" for standard
+            output, or "".
 
-    if all_metrics:
-        metrics = list(dict.fromkeys(n for r in found for n in headline_first(r.metrics, r.cell.benchmark)))
-    shown = [] if only_failed else tables_of([r for r in found if r.ok], metrics)
-    for table in shown:
-        print_model(table)
-    failed = [result for result in current(found) if not result.ok]
-    if failed and shown:
-        say("")
-    for line in failure_lines(failed):
-        say(line)
-    if only_failed and not failed:
-        say("No cell has failed.")
-    elif not failed and not shown:
-        say(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")
+    Raises:
+        UsageError: there is no result to write.
+    """
+    if not found:
+        raise UsageError("there are no results to write: none has these names, or all of them failed.")
+    cited = found, model_cards_of(found), dataset_cards_of(found)
+    names = display_names(found)
+    tables, methods = result_tables(found, names, metrics), method_paragraphs(found, names)
+    if not tables:
+        raise UsageError(f"no result has {' or '.join(metrics)}.")
+    words = [f"{render.markdown_words(text)}\n" for text, _ in methods]
+    texts: Mapping[str, Callable[[], str]] = {
+        "bibtex": lambda: bibtex(*cited),
+        "latex": lambda: _latex(tables, methods, citation_keys(*cited)),
+        "markdown": lambda: "\n".join([*map(render.markdown_table, tables), *words]),
+        "model-card": lambda: render.model_card(found, names, __version__),
+        "csv": lambda: "\n".join(map(render.csv_table, tables)),
+        "json": lambda: to_json([table.to_dict() for table in tables]) + "\n",
+    }
+    for form, target in targets.items():
+        if target:
+            write_lines(target, [texts[form]()])
+            say_written(target)
+
+
+def _latex(tables: Sequence[Table], methods: Sequence[tuple[str, Sequence[str]]], keys: Mapping[str, str]) -> str:
+    """Return a file to \\input: all tables, then a paragraph on each benchmark."""
+    paragraphs = [
+        render.latex_text(text) + "".join(rf" \cite{{{keys[each]}}}" for each in ("unseen", *citations))
+        for text, citations in methods
+    ]
+    shown = [render.latex_table(table, f"tab:unseen-{number}") for number, table in enumerate(tables, 1)]
+    return "\n".join([_LATEX_HEAD, *shown, *(rf"\paragraph{{Protocol.}} {text}" + "\n" for text in paragraphs)])

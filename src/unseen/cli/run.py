@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from inspect import Parameter
 from pathlib import Path
@@ -13,28 +14,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from unseen.backbones.load import check_backbone, expand_models, resolve_model
+from unseen.backbones.load import BACKBONES, check_backbone, expand_models, resolve_model
 from unseen.benchmarks import group_cells
 from unseen.benchmarks.benchmark import make_benchmark
 from unseen.benchmarks.workbench import Workbench, given_models
-from unseen.cli.options import COMMON_EXTRACTION, DATA_PANEL, MODELS_HELP, TAKEN, Fields, Running, split_names
-from unseen.cli.parser import made_late, parameter, with_parameters
-from unseen.cli.progress import ConsoleReporter
-from unseen.cli.results import show_results
-from unseen.cli.tables import console, count, print_json, print_table, say
+from unseen.cli.application import (
+    COMMON_EXTRACTION,
+    DATA_PANEL,
+    MODELS_HELP,
+    TAKEN,
+    Fields,
+    Running,
+    made_late,
+    parameter,
+    split_names,
+    with_parameters,
+)
+from unseen.cli.tables import ConsoleReporter, console, count, print_json, print_model, print_table, say
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.files import home as home_folder
-from unseen.core.identity import Values
+from unseen.core.identity import Values, make_options
 from unseen.core.names import Name
-from unseen.core.options import make_options
-from unseen.core.records import Result
+from unseen.core.records import DatasetCard, ModelCard, Result
+from unseen.core.registry import C, Catalogue, S
+from unseen.data.load import SOURCES
 from unseen.features import Extraction
-from unseen.results.info import BENCHMARKS, info_of
-from unseen.results.table import run_findings
-from unseen.run.execute import Outcome, run_study
-from unseen.run.executor import ENGINES, make_engine
-from unseen.run.plan import Plan, count_images, plan_study
-from unseen.run.study import Study
+from unseen.reports.wording import setting_text, short_names
+from unseen.results.comparability import current
+from unseen.results.database import FILE_NAME, ResultsDatabase
+from unseen.results.info import BENCHMARKS, headline_first, info_of
+from unseen.results.table import result_tables, run_findings
+from unseen.run.execute import Outcome, failure_text, run_study
+from unseen.run.executor import Engine, make_engine
+from unseen.run.study import Study, count_images, plan_study
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,11 +84,9 @@ def study_command(
     *,
     data: Sequence[str] = (),
     models: Sequence[str] = (),
-    title: str = "",
     defaults: Mapping[str, Any] | None = None,
     more: Sequence[Parameter] = (),
     prepare: Callable[[Draft], None] | None = None,
-    show: Callable[[Sequence[Result]], None] | None = None,
     run: Callable[[Draft, Running], None] | None = None,
 ) -> Callable[[], None]:
     """Return the function of a command that runs one benchmark on DATA; register it with `cls=Command`.
@@ -86,12 +96,10 @@ def study_command(
     Args:
         benchmark: its registry name.
         data, models: the default datasets and models.
-        title: title of the report.
         defaults: texts by field that replace the defaults of the dataclass.
         more: options of this command only.
         prepare: changes the draft, for example replaces the name of a suite by its datasets.
-        show: prints the results; prints the tables of the benchmark by default.
-        run: runs the draft instead of `run_draft`.
+        run: runs the draft; `run_draft` by default.
     """
 
     def make() -> Callable[..., None]:
@@ -101,11 +109,11 @@ def study_command(
         taken = TAKEN | names | {each.name for each in own.fields()}
         how = Fields(Extraction, "extraction", "Feature extraction", taken, common=COMMON_EXTRACTION)
 
-        def body(values: Values) -> None:
+        def body(**values: Any) -> None:
             draft = Draft(
                 command=f"unseen {info.command}",
                 name=values["study"],
-                title=title or info.question,
+                title=info.question,
                 data=split_names([*(values["data"] or ()), *(values["data_option"] or ())]) or list(data),
                 models=split_names(values["models"]) or list(models),
                 benchmarks={benchmark: own.given(values)},
@@ -114,59 +122,40 @@ def study_command(
                 home=values["home"],
             )
             if prepare is not None:
-                _check_models(draft.models)
+                for name in draft.models:  # before the command reads data or writes a file
+                    for model in expand_models(name):
+                        check_backbone(resolve_model(model, Path.cwd()))
                 prepare(draft)
             draft.models = draft.models or list(dict.fromkeys(m for name in draft.data for m in given_models(name)))
-            if run is not None:
-                run(draft, Running.among(values))
-            else:
-                run_draft(draft, Running.among(values), show)
+            (run or run_draft)(draft, Running.among(values))
 
-        parameters = [
-            *_study_parameters(benchmark, data, models),
-            *more,
-            *own.parameters(),
-            *how.parameters(),
-            *Running.parameters(),
-        ]
-        return with_parameters(parameters, body)
+        own_parameters = [*_study_parameters(benchmark, data, models), *more, *own.parameters()]
+        return with_parameters([*own_parameters, *how.parameters(), *Running.parameters()], body)
 
     return made_late(make)
-
-
-def _check_models(models: Sequence[str]) -> None:
-    """Raise `UnseenError` if a model does not exist, before a command reads data or writes a file."""
-    for model in models:
-        for name in expand_models(model):
-            check_backbone(resolve_model(name, Path.cwd()))
 
 
 def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]) -> list[Parameter]:
     """Return the parameters DATA, --data, --models and --study."""
 
-    def option(name: str, metavar: str, text: str) -> Any:
-        return Option(name, metavar=metavar, help=f"{text}.", rich_help_panel=DATA_PANEL)
+    def option(name: str, metavar: str, text: str, names: Sequence[str] = ()) -> Any:
+        return Option(f"--{name}", metavar=metavar, help=otherwise(text, names), rich_help_panel=DATA_PANEL)
 
-    def otherwise(names: Sequence[str]) -> str:
+    def otherwise(text: str, names: Sequence[str]) -> str:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        return f"; {names[0]}{more} by default" if names else ""
+        return f"{text}; {names[0]}{more} by default." if names else f"{text}."
 
-    about = f"Datasets, or folders of labelled images{otherwise(data)}."
-    argument, several = Argument(metavar="DATA", help=about, show_default=False), list[str] | None
+    about, several = otherwise("Datasets, or folders of labelled images", data), list[str] | None
     return [
-        parameter("data", Annotated[several, argument]),
-        parameter("data_option", Annotated[several, option("--data", "DATA ...", "Datasets, like the argument DATA")]),
-        parameter("models", Annotated[several, option("--models", "NAME ...", MODELS_HELP + otherwise(models))]),
-        parameter(
-            "study",
-            Annotated[str, option("--study", "NAME", "Name of the study that the results are stored under")],
-            benchmark,
-        ),
+        parameter("data", Annotated[several, Argument(metavar="DATA", help=about, show_default=False)]),
+        parameter("data_option", Annotated[several, option("data", "DATA ...", "Datasets, like the argument DATA")]),
+        parameter("models", Annotated[several, option("models", "NAME ...", MODELS_HELP, models)]),
+        parameter("study", Annotated[str, option("study", "NAME", "Study that results are stored under")], benchmark),
     ]
 
 
 def run_draft(draft: Draft, how: Running, show: Callable[[Sequence[Result]], None] | None = None) -> None:
-    """Check a draft, and run it."""
+    """Check a draft, and run it; `show` prints the results instead of the tables of the benchmark."""
     here, command = Path.cwd(), draft.command
     if not draft.data:
         raise UsageError(f"{command}: name the data, such as: {command} photos/ (unseen ls datasets).")
@@ -195,24 +184,20 @@ _STUDY = Argument(metavar="STUDY", help="A study file (TOML), or the name of a s
 EXTRACTION = Fields(Extraction, "extraction", "Feature extraction (replaces settings of the study)", defaults=None)
 
 
-def _run_file(values: dict[str, object]) -> None:
-    run_and_report(overruled(Study.read(str(values["study"])), EXTRACTION.given(values)), Running.among(values))
+def _file_command(first: Parameter, body: Callable[..., None]) -> Callable[..., None]:
+    return with_parameters([first, *Running.parameters(), *EXTRACTION.parameters()], body)
 
 
-run = with_parameters(
-    [parameter("study", Annotated[str, _STUDY], ...), *Running.parameters(), *EXTRACTION.parameters()], _run_file
-)
-probe = study_command("probe")
+def _run_file(**values: Any) -> None:
+    run_and_report(_read(values["study"], values), Running.among(values))
 
 
-def _run_demo(values: dict[str, object]) -> None:
+def _run_demo(**values: Any) -> None:
     from unseen.benchmarks.audit import run_controls  # imports the search for copies and the leak audit
 
-    study, how = overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values)
-    if values["shuffle_labels"]:
-        run_and_report(_with_shuffled_labels(study), how, answers=True)
-    else:
-        run_and_report(study, how, answers=True, controls=run_controls)
+    study, shuffled = _read("demo", values), values["shuffle_labels"]
+    study = _with_shuffled_labels(study) if shuffled else study
+    run_and_report(study, Running.among(values), answers=True, controls=None if shuffled else run_controls)
 
 
 def _with_shuffled_labels(study: Study) -> Study:
@@ -226,18 +211,16 @@ def _with_shuffled_labels(study: Study) -> Study:
 
 
 _SHUFFLE = Option("--shuffle-labels", help="Permute all labels: a control that must find nothing significant.")
-demo = with_parameters(
-    [parameter("shuffle_labels", Annotated[bool, _SHUFFLE], False), *Running.parameters(), *EXTRACTION.parameters()],
-    _run_demo,
-)
+probe = study_command("probe")
+run = _file_command(parameter("study", Annotated[str, _STUDY], ...), _run_file)
+demo = _file_command(parameter("shuffle_labels", Annotated[bool, _SHUFFLE], False), _run_demo)
 
 
-def overruled(study: Study, given: dict[str, object]) -> Study:
-    """Return the study with extraction settings from the command line."""
-    if not given:
-        return study
-    made = make_options(type(study.extraction), given, source="unseen run", base=Path.cwd(), texts=True)
-    chosen = {name: getattr(made, name) for name in given}
+def _read(name: str, values: Values) -> Study:
+    """Return a study with the extraction settings of the command line."""
+    study, given = Study.read(name), EXTRACTION.given(values)
+    made = make_options(Extraction, given, source="unseen run", base=Path.cwd(), texts=True)
+    chosen = {each: getattr(made, each) for each in given}
     if made.graphs is not None:
         chosen["graphs"] = Path.cwd() / made.graphs
     return replace(study, extraction=replace(study.extraction, **chosen))
@@ -262,14 +245,13 @@ def run_and_report(
         CellsFailedError: some cells failed; the results of the others are stored, and the report is written.
     """
     home, screen = home_folder(how.home), console(error=True, quiet=how.quiet)
-    ENGINES.get(how.engine)
-    options = engine_options(how)
+    engine_context = engine_of(how)
     if how.dry_run:
         show_plan(study, how)
         return
     reporter = ConsoleReporter(screen)
     bench = Workbench(home, how=study.extraction, progress=reporter)
-    with make_engine(how.engine, **options) as engine, reporter.resumable(home):
+    with engine_context as engine, reporter.resumable(home):
         if link := getattr(engine, "dashboard", ""):
             screen.print(f"Dashboard: {link}", style="dim", soft_wrap=True)
         outcome = run_study(
@@ -286,49 +268,32 @@ def run_and_report(
         print_json(_outcome_json(outcome))
     else:
         if answers:
-            for answer in outcome.answers:
-                _print_answer(answer.question, answer.text)
+            found = [(answer.question, answer.text) for answer in outcome.answers]
             if controls is not None:
                 checks = controls(bench, study.datasets[0], study.models[0])
-                found = [f"{each.status}: {each.name} ({each.found})" for each in checks]
-                _print_answer("Controls with a known outcome", "\n".join(found))
+                lines = [f"{each.status}: {each.name} ({each.found})" for each in checks]
+                found.append(("Controls with a known outcome", "\n".join(lines)))
+            _print_answers(found)
         elif show is not None and not how.all_metrics:
             show(outcome.results)
         else:
             show_results(outcome.results, all_metrics=how.all_metrics)
         say(f"Report: {outcome.page}")
-    screen.print(f"{_counts(outcome)}.", style="dim")
-    print_record_line(outcome.results, screen, how.home)
-    if outcome.failed:
-        first = outcome.failed[0]
-        raise CellsFailedError(
-            f"{len(outcome.failed)} of {count(len(outcome.results), 'cell')} failed. The first, {first.cell.benchmark} "
-            f"of {first.cell.model} on {first.cell.dataset}: {first.error}"
-        )
+    failed, total = outcome.failed, len(outcome.results)
+    cached = total - outcome.evaluated - len(failed)
+    parts = [f"{count(outcome.evaluated, 'cell')} evaluated", f"{len(failed)} failed" if failed else ""]
+    screen.print(f"{', '.join(filter(None, [*parts, f'{cached} cached' if cached else '']))}.", style="dim")
+    print_findings(run_findings(outcome.results), [f"--study {shlex.quote(study.name)}"], screen, how.home)
+    if failed:
+        raise CellsFailedError(f"{len(failed)} of {count(total, 'cell')} failed. The first: {failure_text(failed[0])}")
 
 
-#: Characters of a line of an answer.
-_ANSWER_WIDTH = 100
-
-
-def _print_answer(question: str, text: str) -> None:
-    say(f"\n{question}", "bold")
-    width = min(console().width, _ANSWER_WIDTH)
-    for line in text.splitlines():
-        say(fill(line, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
-
-
-def print_record_line(results: Sequence[Result], screen: Console, home: Path | None = None) -> None:
-    """Print the findings of the run records as one line, with the command that shows the full records.
-
-    Print nothing if the evaluations used everything that they received.
-    """
-    notable = list(dict.fromkeys(result.cell.id for result in results if not result.record.clean))
-    chosen = [identifier[:_SHORT_ID] for identifier in notable]
-    if len(notable) > _FEW_IDS:
-        shared = {name: {getattr(result.cell, name) for result in results} for name in ("benchmark", "dataset")}
-        chosen = [f"--{name} {shlex.quote(values.pop())}" for name, values in shared.items() if len(values) == 1]
-    print_findings(run_findings(results), chosen, screen, home)
+def _print_answers(answers: Iterable[tuple[str, str]]) -> None:
+    width = min(console().width, 100)
+    for question, text in answers:
+        say(f"\n{question}", "bold")
+        for line in text.splitlines():
+            say(fill(line, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
 def print_findings(found: Sequence[str], chosen: Sequence[str], screen: Console, home: Path | None) -> None:
@@ -344,28 +309,14 @@ def print_findings(found: Sequence[str], chosen: Sequence[str], screen: Console,
         screen.print(text, style="yellow", soft_wrap=True)
 
 
-#: Characters of a cell id in a printed command; `unseen results record` takes any unique beginning.
-_SHORT_ID = 8
-#: Ids that a printed command lists; more cells than that are selected by benchmark and dataset.
-_FEW_IDS = 3
-
-
-def _counts(outcome: Outcome) -> str:
-    """Return how many cells were evaluated, failed, and had a result before."""
-    failed = len(outcome.failed)
-    stored = len(outcome.results) - outcome.evaluated - failed
-    parts = [f"{count(outcome.evaluated, 'cell')} evaluated", f"{failed} failed" if failed else ""]
-    parts += [f"{stored} cached" if stored else ""]
-    return ", ".join(filter(None, parts))
-
-
-def engine_options(how: Running) -> Values:
-    """Return the options of the engine."""
-    if how.scheduler is None:
-        return {"workers": how.workers}
-    if how.engine != "dask":
+def engine_of(how: Running) -> AbstractContextManager[Engine | None]:
+    """Return the engine for a `with` block; None if this process does the work."""
+    if how.scheduler is not None and how.engine != "dask":
         raise UsageError("--scheduler needs --engine dask.")
-    return {"workers": how.workers, "scheduler": scheduler_address(how.scheduler)}
+    if how.engine == "local" and how.workers <= 1:
+        return nullcontext()
+    more = {} if how.scheduler is None else {"scheduler": scheduler_address(how.scheduler)}
+    return make_engine(how.engine, workers=how.workers, **more)
 
 
 def scheduler_address(text: str) -> str:
@@ -379,26 +330,14 @@ def scheduler_address(text: str) -> str:
         raise UsageError(f"--scheduler {text}: not a scheduler file with an address ({error!r}).") from None
 
 
-def plan_json(plan: Plan) -> Values:
-    """Return a plan as JSON values: every cell with its id, parameters, and whether it is done."""
-    cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
-    return {"study": plan.study.name, "cells": cells}
-
-
 def _outcome_json(outcome: Outcome) -> Values:
     results = [
         {"id": r.cell.id, **r.cell.to_dict(), "metrics": r.metrics, "error": r.error, "seconds": r.seconds}
         | {"record": r.record.to_dict()}
         for r in outcome.results
     ]
-    study, page = outcome.plan.study.name, str(outcome.page) if outcome.page else None
-    return {
-        "study": study,
-        "evaluated": outcome.evaluated,
-        "failed": len(outcome.failed),
-        "report": page,
-        "results": results,
-    }
+    counts = {"study": outcome.plan.study.name, "evaluated": outcome.evaluated, "failed": len(outcome.failed)}
+    return {**counts, "report": str(outcome.page) if outcome.page else None, "results": results}
 
 
 def show_plan(study: Study, how: Running) -> None:
@@ -407,9 +346,11 @@ def show_plan(study: Study, how: Running) -> None:
     plan = plan_study(study, bench=bench)
     images, cached = count_images(plan, bench)
     if how.as_json:
-        counts = {"models": len(plan.study.models), "datasets": len(plan.study.datasets)}
+        counts = {"models": len(study.models), "datasets": len(study.datasets)}
         counts |= {"cells": len(plan.remaining), "cached_cells": len(plan.done)}
-        print_json({**plan_json(plan), "counts": {**counts, "images": images, "cached_images": cached}})
+        listed = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
+        counts |= {"images": images, "cached_images": cached}
+        print_json({"study": study.name, "cells": listed, "counts": counts})
         return
     rows = []
     for group in group_cells(plan.cells):
@@ -419,11 +360,94 @@ def show_plan(study: Study, how: Running) -> None:
     print_table(
         ["benchmark", "model", "dataset", "to do", *(["done"] if plan.done else [])],
         rows,
-        title=f"{plan.study.name}: {count(len(plan.remaining), 'cell')} to do, {len(plan.done)} done",
+        title=f"{study.name}: {count(len(plan.remaining), 'cell')} to do, {len(plan.done)} done",
         numeric=("to do", "done"),
         keep=("model", "dataset", "to do", "done"),
     )
-    sizes = f"{count(len(plan.study.models), 'model')} on {count(len(plan.study.datasets), 'dataset')}"
-    todo = f"{count(len(plan.remaining), 'cell')} to evaluate, {len(plan.done)} cached"
-    text = f"{sizes}: {todo}; {count(images, 'image')} to extract, {cached:,} cached"
-    say(text)
+    say(
+        f"{count(len(study.models), 'model')} on {count(len(study.datasets), 'dataset')}: "
+        f"{count(len(plan.remaining), 'cell')} to evaluate, {len(plan.done)} cached; "
+        f"{count(images, 'image')} to extract, {cached:,} cached"
+    )
+
+
+def show_results(
+    found: Sequence[Result],
+    metrics: Sequence[str] = (),
+    *,
+    only_failed: bool = False,
+    all_metrics: bool = False,
+) -> None:
+    """Print a table per benchmark, then the cells that failed with their reasons.
+
+    Args:
+        metrics: the metrics to show; by default those that each benchmark declares.
+        all_metrics: show every metric.
+    """
+
+    if all_metrics:
+        metrics = list(dict.fromkeys(n for r in found for n in headline_first(r.metrics, r.cell.benchmark)))
+    good = [] if only_failed else [result for result in found if result.ok]
+    shown = result_tables(good, display_names(good), metrics)
+    for table in shown:
+        print_model(table)
+    failed = [result for result in current(found) if not result.ok]
+    print_failures(failed)
+    if only_failed and not failed:
+        say("No cell has failed.")
+    elif not failed and not shown:
+        say(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")
+
+
+def print_failures(failed: Sequence[Result]) -> None:
+    """Print the cells that failed, those of one model, dataset and reason together."""
+    alike: dict[str, list[Result]] = {}
+    for result in failed:
+        cell, reason = result.cell, " ".join(result.error.split())
+        alike.setdefault(f"  {cell.benchmark} · {cell.model} · {cell.dataset}\n    {reason}", []).append(result)
+    if failed:
+        say(f"{count(len(failed), 'cell')} failed", "bold")
+    for text, cells in alike.items():
+        more = f", and {len(cells) - 1:,} more" if len(cells) > 1 else ""
+        say(text, "red")
+        say(f"    {setting_text(cells[0].cell.parameters)}{more}", "dim")
+
+
+def display_names(found: Sequence[Result]) -> dict[str, str]:
+    """Return the names to show of benchmarks, models and datasets, by id."""
+    benchmarks = {name: info_of(name).title for name in {result.cell.benchmark for result in found}}
+    models = dict.fromkeys(result.cell.model for result in found)
+    data = short_names({result.cell.dataset for result in found}, dataset_cards_of(found))
+    return {**benchmarks, **short_names(models, model_cards_of(found)), **data}
+
+
+def model_cards_of(found: Collection[Result]) -> dict[str, ModelCard]:
+    """Return the cards of the models of some results that their sources list, without loading a model."""
+    models = {result.cell.model for result in found}
+    return {name: card for name, card in _listed_cards(BACKBONES, models).items() if name in models}
+
+
+def _listed_cards(catalogue: Catalogue[S, C], names: Iterable[str]) -> dict[str, C]:
+    """Return all cards of the sources of some names, by id; other sources are not imported."""
+    schemes = {name.partition("?")[0].partition(":")[0] for name in names}
+    sources = [catalogue.get(scheme) for scheme in sorted(schemes) if scheme in catalogue]
+    return {card.id: card for source in sources if source.listed for card in source.cards()}
+
+
+def dataset_cards_of(found: Collection[Result]) -> dict[str, DatasetCard]:
+    """Return the cards of datasets that are listed by name, with their options, such as `?labels=coarse`, in the name.
+
+    The folder of the data (`root`) is no part of a name.
+    """
+    datasets = {result.cell.dataset for result in found}
+    listed, cards = _listed_cards(SOURCES, datasets), {}
+    for dataset in datasets:
+        if card := listed.get(dataset.partition("?")[0]):
+            options = [f"{key} {value}" for key, value in Name.parse(dataset).options.items() if key != "root"]
+            cards[dataset] = replace(card, id=dataset, name=", ".join([card.name or card.id, *options]))
+    return cards
+
+
+def open_results(home: Path | None) -> ResultsDatabase:
+    """Open the results of a home for reading."""
+    return ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True)

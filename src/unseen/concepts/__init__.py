@@ -1,17 +1,23 @@
 """Concepts: ontologies, similarities, generalization levels, zero-shot splits, leak audit."""
 
 from unseen.concepts.audit import Audit, AuditRow, Kinship, Relation, audit_classes
-from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, filters_for, run_funnel
+from unseen.concepts.eligibility import (
+    Eligibility,
+    cog_discarded,
+    cog_filters,
+    filters_for,
+    imagenet_zeroshot_split,
+    read_split,
+    run_funnel,
+)
+from unseen.concepts.image_evidence import Answers
 from unseen.concepts.imagenet import imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.information import InformationContent, corpus_information, information_content
 from unseen.concepts.levels import (
-    ConceptImages,
     Level,
     Levels,
     build_levels,
     random_levels,
-    read_published_levels,
-    read_published_split,
     rerank_levels,
 )
 from unseen.concepts.mapping import (
@@ -25,8 +31,8 @@ from unseen.concepts.mapping import (
     write_mapping,
 )
 from unseen.concepts.senses import ClassMatch, match_classes
-from unseen.concepts.similarity import MEASURES, Nearest, nearest_seen, pair_similarity, similarity_matrix
-from unseen.concepts.taxonomy import Taxonomy, read_taxonomy, taxonomy_from_networkx
+from unseen.concepts.similarity import MEASURES, Nearest, nearest_seen, similarity_matrix
+from unseen.concepts.taxonomy import Taxonomy, read_taxonomy
 from unseen.concepts.text import (
     TextEmbedder,
     WordVectors,
@@ -36,15 +42,14 @@ from unseen.concepts.text import (
     vocabulary,
 )
 from unseen.concepts.wordnet import WordNet, load_wordnet
-from unseen.concepts.zeroshot_splits import imagenet_zeroshot_split, read_split
 
 __all__ = [
     "MEASURES",
+    "Answers",
     "Audit",
     "AuditRow",
     "ClassMapping",
     "ClassMatch",
-    "ConceptImages",
     "Eligibility",
     "InformationContent",
     "Kinship",
@@ -72,13 +77,10 @@ __all__ = [
     "match_classes",
     "match_names",
     "nearest_seen",
-    "pair_similarity",
     "random_levels",
     "read_class_list",
     "read_counts",
     "read_mapping",
-    "read_published_levels",
-    "read_published_split",
     "read_seen",
     "read_split",
     "read_taxonomy",
@@ -86,7 +88,6 @@ __all__ = [
     "rerank_levels",
     "run_funnel",
     "similarity_matrix",
-    "taxonomy_from_networkx",
     "text_measure",
     "text_similarity_matrix",
     "vocabulary",

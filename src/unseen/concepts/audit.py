@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from unseen.concepts.image_evidence import Answers
 from unseen.concepts.senses import UNSEEN_FROM, ClassMatch, match_classes
 from unseen.concepts.similarity import nearest_seen
 from unseen.concepts.taxonomy import Taxonomy
@@ -85,6 +86,7 @@ class AuditRow:
         kin: wnids of the seen concepts that the relation refers to; of a seen class itself.
         nearest, similarity: the seen concept that is most similar to the synset; None without a synset.
         senses: every synset that the name may mean, the chosen one first.
+        looks_like: another seen concept that a classifier answers for images of the class, and the share of its answer.
     """
 
     match: ClassMatch
@@ -93,6 +95,7 @@ class AuditRow:
     nearest: str | None
     similarity: float | None
     senses: tuple[Sense, ...]
+    looks_like: tuple[str, float] | None = None
 
     @property
     def other_sense_seen(self) -> Sense | None:
@@ -108,9 +111,9 @@ class AuditRow:
 
     @property
     def flagged(self) -> bool:
-        """Whether a leak is possible: the class is related to a seen concept, or another sense of it is one."""
+        """Whether a leak is possible: the class is related to a seen concept, looks like one, or may mean one."""
         kin = self.relation in (Relation.SEEN, Relation.DESCENDANT, Relation.ANCESTOR)
-        return kin or self.other_sense_seen is not None
+        return kin or self.other_sense_seen is not None or self.looks_like is not None
 
 
 @dataclass(frozen=True)
@@ -137,11 +140,6 @@ class Audit:
     @property
     def flagged(self) -> list[AuditRow]:
         return [row for row in self.rows if row.flagged]
-
-    @property
-    def unsettled(self) -> list[AuditRow]:
-        """Classes that the user should check: ambiguous, matched by a part of the name only, or not matched."""
-        return [row for row in self.rows if row.match.ambiguous or row.match.how in ("head", "none")]
 
     @property
     def summary(self) -> str:
@@ -192,6 +190,7 @@ class Audit:
                     "kin": list(row.kin),
                     "nearest": row.nearest,
                     "similarity": row.similarity,
+                    "looks_like": row.looks_like and {"wnid": row.looks_like[0], "share": row.looks_like[1]},
                     "senses": [asdict(sense) | {"relation": sense.relation.value} for sense in row.senses],
                 }
                 for row in self.rows
@@ -205,6 +204,7 @@ def audit_classes(
     *,
     mapping: Mapping[str, str] | None = None,
     wnids: Sequence[str | None] = (),
+    answers: Answers | None = None,
     seen_name: str = "the seen set",
     noun: str = "classes",
     wordnet: WordNet | None = None,
@@ -216,6 +216,7 @@ def audit_classes(
         seen: wnids that the model was trained on.
         mapping: class name to wnid, as the user decided; "-" for a class that WordNet does not have.
         wnids: ids that the dataset provides, one per name, None if it has none.
+        answers: of a classifier for images of the classes.
         seen_name, noun: words of the summary for the seen set and the classes.
         wordnet: by default the one in the package.
     """
@@ -223,25 +224,27 @@ def audit_classes(
         raise DataError("the class list is empty. It needs one class per line.")
     wordnet = wordnet or load_wordnet()
     wordnet.index(seen)  # raises if an id is unknown
-    matches = match_classes(wordnet, names, mapping=mapping, wnids=wnids, seen=seen)
+    matches = match_classes(wordnet, names, mapping=mapping, wnids=wnids, seen=seen, answers=answers)
     kinship = Kinship(wordnet, seen)
     matched = [m.wnid for m in matches if m.wnid is not None]
     near = nearest_seen(wordnet, matched, seen, ic=wordnet.information)
     nearest = dict(zip(matched, zip(near.nearest, near.similarity.tolist(), strict=True), strict=True))
     rows = []
-    for match in matches:
+    for k, match in enumerate(matches):
         kin = {wnid: kinship.of(wnid, narrower=False) for wnid in match.seen}
         kin |= {wnid: kinship.of(wnid, narrower=match.how == "head") for wnid in match.senses}
         senses = tuple(
             Sense(wnid, tuple(wordnet.lemmas(wnid)), wordnet.definition(wnid), kin[wnid][0])
             for wnid in dict.fromkeys([*match.senses, *match.seen])
         )
+        alike = answers.looks_like(k) if answers is not None else None
         if match.wnid is None:
-            rows.append(AuditRow(match, Relation.UNKNOWN, (), None, None, senses))
+            rows.append(AuditRow(match, Relation.UNKNOWN, (), None, None, senses, alike))
             continue
         relation, kindred = kin[match.wnid]
         unsupported = match.how == "head" or (match.ambiguous and match.unseen < UNSEEN_FROM and not match.seen)
         if relation is Relation.UNSEEN and unsupported:
             relation = Relation.UNKNOWN  # "unseen" is a claim, which an open name does not support
-        rows.append(AuditRow(match, relation, kindred, *nearest[match.wnid], senses))
+        alike = None if alike is not None and alike[0] in kindred else alike
+        rows.append(AuditRow(match, relation, kindred, *nearest[match.wnid], senses, alike))
     return Audit(tuple(rows), seen_name, len(set(seen)), noun)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal
 
@@ -18,18 +18,12 @@ from unseen.concepts.wordnet import WordNet
 How = Literal["given", "exact", "qualified", "spelling", "head", "related", "none"]
 
 # Where a thing was photographed.
-# fmt: off
-PLACES = frozenset((
-    "indoor", "indoors", "outdoor", "outdoors", "interior", "exterior", "natural", "artificial", "cultivated",
-    "wild", "urban", "rural",
-))
+_PLACE_WORDS = "indoor indoors outdoor outdoors interior exterior natural artificial cultivated wild urban rural"
+PLACES = frozenset(_PLACE_WORDS.split())
 # Which part or side of it, or how. They count at the end of a name only.
-VIEWS = frozenset((
-    "head", "body", "face", "side", "front", "back", "rear", "top", "bottom", "left", "right", "view", "closeup",
-    "easy", "hard", "male", "female", "adult", "juvenile", "young", "photo", "photos", "image", "images",
-    "picture", "pictures", "frontal", "profile", "cropped", "other", "others", "misc",
-))
-# fmt: on
+_VIEW_WORDS = """head body face side front back rear top bottom left right view closeup easy hard male female adult
+juvenile young photo photos image images picture pictures frontal profile cropped other others misc"""
+VIEWS = frozenset(_VIEW_WORDS.split())
 _NUMBER = re.compile(r"^\d+[\s._:-]+(?=\D)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINT = re.compile(r"^(.*?)\s*[(\[](.+)[)\]]\s*$")
@@ -67,6 +61,10 @@ def split_name(name: str) -> tuple[list[str], str]:
     return [phrase for phrase in phrases if phrase], hint
 
 
+def _squeeze(phrase: str) -> str:
+    return phrase.replace(" ", "")
+
+
 class ClassNameReader:
     """Read class names with the lemmas of WordNet.
 
@@ -80,7 +78,11 @@ class ClassNameReader:
 
     def lookup(self, phrase: str) -> tuple[str, ...]:
         """Return the senses of a cleaned phrase, by the first form of it that is a lemma; empty if none is."""
-        return next(self._found(phrase), ())
+        for _, written, joined in self._spellings(phrase):
+            # A barndoor is a flap on a lamp, a barn door is not: use both, the written form first.
+            if senses := tuple(dict.fromkeys([*self._senses(written), *self._senses(joined)])):
+                return senses
+        return ()
 
     def forms(self, phrase: str) -> list[str]:
         """Return a cleaned phrase unchanged, in the singular and in the plural."""
@@ -90,31 +92,26 @@ class ClassNameReader:
 
     def lemmas(self, phrase: str) -> Iterator[tuple[str, bool]]:
         """Yield the lemmas of a phrase in all its forms, and whether one is written the same way."""
+        for spelling, written, joined in self._spellings(phrase):
+            yield from ((lemma, spelling == phrase) for lemma in written)
+            yield from ((lemma, False) for lemma in joined)
+
+    def _spellings(self, phrase: str) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        """Yield the spellings of a phrase, the closest first, with lemmas of the same words and with other gaps."""
         for form in self.forms(phrase):
             for spelling in dict.fromkeys((form, form.replace("gray", "grey"), form.replace("grey", "gray"))):
                 written = self.spaced(spelling)
-                yield from ((lemma, spelling == phrase) for lemma in written)
-                joined = self._squeezed.get(spelling.replace(" ", ""), ())
-                yield from ((lemma, False) for lemma in joined if lemma not in written)
+                joined = self._squeezed.get(_squeeze(spelling), ())
+                yield spelling, written, [lemma for lemma in joined if lemma not in written]
 
     def spaced(self, phrase: str) -> Sequence[str]:
         """Return the lemmas that are written with the words of a phrase."""
         return self._spaced.get(phrase, ())
 
-    def _found(self, phrase: str) -> Iterator[tuple[str, ...]]:
-        """Yield the senses of every form of a phrase that is a lemma, the closest form first."""
-        for form in self.forms(phrase):
-            for spelling in dict.fromkeys((form, form.replace("gray", "grey"), form.replace("grey", "gray"))):
-                written = self._senses(self._spaced.get(spelling, ()))
-                # A barndoor is a flap on a lamp, a barn door is not: use both, the written form first.
-                joined = self._senses(self._squeezed.get(spelling.replace(" ", ""), ()))
-                if senses := tuple(dict.fromkeys([*written, *joined])):
-                    yield senses
-
     def _senses(self, lemmas: Sequence[str]) -> tuple[str, ...]:
         """Return the senses of several lemmas, all first senses before all second ones."""
-        pairs = {pair for lemma in lemmas for pair in self.wordnet.lemma_index[lemma]}
-        return tuple(dict.fromkeys(self.wordnet.ids[i] for _, i in sorted(pairs)))
+        found = sorted({pair[:2] for lemma in lemmas for pair in self.wordnet.lemma_index[lemma]})
+        return tuple(dict.fromkeys(self.wordnet.ids[i] for _, i in found))
 
     @staticmethod
     def without_qualifiers(words: list[str]) -> list[str]:
@@ -138,13 +135,12 @@ class ClassNameReader:
 
     def kinds(self, phrase: str) -> tuple[str, ...]:
         """Return the senses of a phrase without proper names: nothing is a kind of Asia."""
-        form = {phrase.replace(" ", "")}
-        kinds = [sense for sense in self.lookup(phrase) if not self._is_individual(sense)]
-        return tuple(sense for sense in kinds if not any(name[0].isupper() for name in self.written(sense, form)[:1]))
-
-    def written(self, sense: str, forms: Set[str]) -> list[str]:
-        """Return the lemmas of a synset that match a name, in the spelling of WordNet; `forms` have no gaps."""
-        return [lemma for lemma in self.wordnet.lemmas(sense) if clean(lemma).replace(" ", "") in forms]
+        found = []
+        for sense in self.lookup(phrase):
+            written = [name for name in self.wordnet.lemmas(sense) if _squeeze(clean(name)) == _squeeze(phrase)]
+            if not self._is_individual(sense) and not (written and written[0][0].isupper()):
+                found.append(sense)
+        return tuple(found)
 
     def _is_individual(self, sense: str) -> bool:
         return bool(self.wordnet.is_instance[self.wordnet.index([sense])[0]])
@@ -166,5 +162,5 @@ def _lemma_keys(wordnet: WordNet) -> tuple[dict[str, list[str]], dict[str, list[
         for key in sorted({plain.replace("'", ""), plain.replace("'s", "")}) if "'" in plain else (plain,):
             spaced.setdefault(" ".join(key.split()), []).append(lemma)
     for key, lemmas in spaced.items():
-        squeezed.setdefault(key.replace(" ", ""), []).extend(lemmas)
+        squeezed.setdefault(_squeeze(key), []).extend(lemmas)
     return spaced, squeezed

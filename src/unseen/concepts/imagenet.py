@@ -8,7 +8,6 @@ Expected:   1,000 and 21,841 synsets (ILSVRC-2012, and the Fall 2011 release); 9
 from __future__ import annotations
 
 import csv
-from collections.abc import Container, Mapping
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -69,13 +68,3 @@ def read_counts(path: str | PathLike[str]) -> dict[str, int]:
     if not counts:
         raise DataError(f"{path} has no counts. It needs one concept and one number per line.")
     return counts
-
-
-def check_wnids(counts: Mapping[str, int], known: Container[str]) -> None:
-    """Raise if a counted concept is not in the taxonomy `known`."""
-    unknown = [concept for concept in counts if concept not in known]
-    if unknown:
-        raise DataError(
-            f"{len(unknown)} of {len(counts)} counted concepts are not in the taxonomy, such as "
-            f"{', '.join(map(repr, unknown[:3]))}. Use the ids of the taxonomy (n02123045 in WordNet)."
-        )

@@ -1,10 +1,9 @@
 """Information content of concepts, and the fixed corpus that ImageNet-CoG computes it from.
 
 Papers:     Sariyildiz et al., "Concept generalization in visual representation learning", ICCV 2021, section 3.3 [P],
-            supplement A.2 (the corpus) and E (the release of 2021) [S];
-            Resnik, "Using information content to evaluate semantic similarity in a taxonomy", IJCAI 1995 [R]
+            supplement A.2 (the corpus) and E (the release of 2021) [S]
 Shapes:     values (n,) over all concepts of a taxonomy, in nats
-Implements: IC(c) = -log p(c), with p(c) as in the text below Eq. (1) of [P], or from frequencies as in [R]
+Implements: IC(c) = -log p(c), with p(c) as in the text below Eq. (1) of [P]
             In WordNet the corpus is the 21,841 synsets of the Fall 2011 release and all their ancestors, for any data:
             the Winter 2021 release lacks most of the `person` sub-tree, and [S] states that the benchmark is the same
 Differs:    the taxonomy is a graph with several paths upwards, so each descendant counts once. ImageNet-1K belongs to
@@ -14,12 +13,12 @@ Differs:    the taxonomy is a graph with several paths upwards, so each descenda
 Expected:   23,547 concepts in the corpus
 
 [P]: p(c) is the number of concepts under c, c included, over the number of concepts in the corpus; the corpus is a list
-of concepts and all their ancestors. [R]: p(c) is the summed frequency of the concepts under c over that of all.
+of concepts and all their ancestors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -38,7 +37,7 @@ class InformationContent:
 
     Attributes:
         values: nats per concept; infinite for a concept outside the corpus.
-        weight: number of concepts of the corpus under each concept, or their summed frequency.
+        weight: number of concepts of the corpus under each concept.
         total: weight of the whole corpus, which is that of the root.
     """
 
@@ -52,37 +51,22 @@ class InformationContent:
         return float(self.values[self.taxonomy.index([concept])[0]])
 
 
-def information_content(
-    taxonomy: Taxonomy,
-    concepts: Iterable[str] | None = None,
-    *,
-    frequencies: Mapping[str, float] | None = None,
-) -> InformationContent:
+def information_content(taxonomy: Taxonomy, concepts: Iterable[str] | None = None) -> InformationContent:
     """Compute the information content of every concept of a taxonomy.
 
     Args:
         taxonomy: the graph.
         concepts: the corpus: these concepts and all their ancestors. By default the whole taxonomy.
-        frequencies: how often each concept occurs, for example in texts; cannot be combined with `concepts`.
     """
-    if frequencies is not None and concepts is not None:
-        raise TaxonomyError("give either a list of concepts or frequencies to compute information content from.")
-    own = np.ones(len(taxonomy))
-    if frequencies is not None:
-        own = np.zeros(len(taxonomy))
-        own[taxonomy.index(frequencies)] = list(frequencies.values())
-        if len(bad := np.flatnonzero(~np.isfinite(own) | (own < 0))):
-            name = taxonomy.ids[int(bad[0])]
-            raise TaxonomyError(f"the frequency of {name!r} is {frequencies[name]}. It must be a number, 0 or more.")
-    elif concepts is not None:
-        own = taxonomy.subsumers(taxonomy.index(concepts)).astype(np.float64)
+    own = (
+        np.ones(len(taxonomy)) if concepts is None else taxonomy.subsumers(taxonomy.index(concepts)).astype(np.float64)
+    )
     holders = np.flatnonzero(own)
     if not len(holders):
-        raise TaxonomyError("information content needs a corpus: the list of concepts or frequencies is empty.")
+        raise TaxonomyError("information content needs a corpus: the list of concepts is empty.")
     closure = taxonomy.closure(holders)
-    mass = own[holders][closure.item]
-    weight = np.bincount(closure.node, weights=mass, minlength=len(taxonomy)).astype(np.float64)
-    total = float(own.sum())
+    weight = np.bincount(closure.node, minlength=len(taxonomy)).astype(np.float64)
+    total = float(len(holders))
     with np.errstate(divide="ignore"):
         # -log p(c), section 3.3; a concept above the whole corpus, such as the root, gets 0 and not -0.
         values = np.where(weight >= total, 0.0, -np.log(weight / total))

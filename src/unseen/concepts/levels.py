@@ -7,17 +7,13 @@ Differs:    [P] does not state how gaps are rounded: run i of k starts at floor(
             by id. The corpus of the information content is fixed (`corpus_information`), so that levels do not depend
             on the synsets of the user's copy
 Expected:   5,146 eligible concepts give 5 levels of 1,000 and 146 in the four gaps; 15 control levels
-Files:      the authors' `cog_levels_mapping_file.pkl` is a list (or a dictionary by position) of five lists of wnids;
-            their `cog_concepts_split_file.pkl` maps a wnid to a dictionary with "train" and "test", each an array of
-            file names relative to the folder of images. Both are read without running code
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -25,15 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from unseen.concepts.information import InformationContent, corpus_information, information_content
+from unseen.concepts.information import InformationContent, corpus_information
 from unseen.concepts.similarity import SimilarityFunction, nearest_seen
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.core.errors import DataError, TaxonomyError
-from unseen.core.guard import guarded, reader
-from unseen.core.names import is_wnid
-from unseen.core.pickles import load_plain_pickle
+from unseen.core.guard import guarded
 
 FORMAT = "unseen-levels/1"
+_COMMAND = "unseen cog levels"
 
 
 @dataclass(frozen=True)
@@ -84,52 +79,36 @@ class Levels:
         """All concepts of all levels."""
         return tuple(concept for level in self.levels for concept in level.ids)
 
-    def __getitem__(self, name: str) -> Level:
-        for level in self.levels:
-            if level.name.lower() == name.lower():
-                return level
-        raise DataError(f"there is no level {name!r}. There are: {', '.join(level.name for level in self.levels)}.")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-
-        def rows(concepts: Sequence[RankedConcept]) -> list[list[Any]]:
-            return [[c.id, c.similarity, c.nearest] for c in concepts]
-
-        return {
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a JSON file; the same levels give the same bytes."""
+        content = {
             "format": FORMAT,
             "measure": self.measure,
             "columns": ["id", "similarity", "nearest"],
-            "levels": [{"name": level.name, "concepts": rows(level.concepts)} for level in self.levels],
-            "gaps": [rows(gap) for gap in self.gaps],
+            "levels": [{"name": level.name, "concepts": [*map(astuple, level.concepts)]} for level in self.levels],
+            "gaps": [[*map(astuple, gap)] for gap in self.gaps],
             "details": self.details,
         }
-
-    @classmethod
-    def from_dict(cls, content: Any) -> Levels:
-        """Return the levels of `to_dict`."""
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise DataError(f"not a levels file: its format must be {FORMAT!r}. Make one with: unseen cog levels")
-
-        def ranked(rows: Iterable[Sequence[Any]]) -> tuple[RankedConcept, ...]:
-            return tuple(RankedConcept(*row) for row in rows)
-
-        with guarded("a damaged file", "levels", advice="Make it again with: unseen cog levels"):
-            levels = tuple(Level(level["name"], ranked(level["concepts"])) for level in content["levels"])
-            return cls(levels, tuple(map(ranked, content["gaps"])), content["measure"], content["details"])
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a JSON file; the same levels give the same bytes."""
         try:
-            Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+            Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise DataError(f"cannot write the levels {path}: {error.strerror}.") from None
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Levels:
         """Read a file that `save` wrote."""
-        with guarded(path, "levels", advice="Make them with: unseen cog levels"):
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+
+        def ranked(rows: Iterable[Sequence[Any]]) -> tuple[RankedConcept, ...]:
+            return tuple(RankedConcept(*row) for row in rows)
+
+        with guarded(path, "levels", advice="It is damaged. Make it again with: unseen cog levels"):
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(content, dict) or content.get("format") != FORMAT:
+                raise DataError(
+                    f"{path} is not a levels file: its format must be {FORMAT!r}. Make one with: {_COMMAND}"
+                )
+            levels = tuple(Level(level["name"], ranked(level["concepts"])) for level in content["levels"])
+            return cls(levels, tuple(map(ranked, content["gaps"])), content["measure"], content["details"])
 
 
 def level_starts(count: int, levels: int, size: int) -> list[int]:
@@ -152,7 +131,6 @@ def build_levels(
     levels: int = 5,
     size: int = 1000,
     measure: str | SimilarityFunction = "lin",
-    corpus: Sequence[str] | None = None,
     ic: InformationContent | None = None,
 ) -> Levels:
     """Rank unseen concepts by similarity to the seen ones and cut the list into levels.
@@ -163,16 +141,13 @@ def build_levels(
         seen: concepts that models were trained on.
         levels, size: number of levels, and of concepts in each.
         measure: a name that `similarity_matrix` knows, or a function from two lists of ids to their matrix.
-        corpus: concepts to compute information content from, with `concepts` and `seen`; by default the fixed corpus
-            of ImageNet-CoG in WordNet, or the whole of another taxonomy.
-        ic: information content; takes precedence over `corpus`.
+        ic: information content; by default that of the fixed corpus of ImageNet-CoG in WordNet, or of the whole of
+            another taxonomy.
     """
     both = set(seen).intersection(concepts)
     if both:
         raise TaxonomyError(f"{len(both)} concepts are both seen and unseen, such as {min(both)!r}. Drop them first.")
     starts = level_starts(len(concepts), levels, size)
-    if ic is None and corpus is not None:
-        ic = information_content(taxonomy, [*corpus, *concepts, *seen])
     ranked = _rank(taxonomy, concepts, seen, measure, ic)
     ends = [start + size for start in starts]
     return Levels(
@@ -194,8 +169,7 @@ def rerank_levels(
 
     Information content, for measures that use it, is that of `build_levels` unless `ic` is given.
     """
-    ranked = _rank(taxonomy, base.ids, seen, measure, ic)
-    rest = iter(ranked)
+    rest = iter(_rank(taxonomy, base.ids, seen, measure, ic))
     cut = tuple(Level(level.name, tuple(islice(rest, len(level.concepts)))) for level in base.levels)
     return Levels(cut, (), _measure_name(measure))
 
@@ -229,64 +203,3 @@ def _rank(
 
 def _measure_name(measure: str | SimilarityFunction) -> str:
     return measure if isinstance(measure, str) else getattr(measure, "__name__", "custom")
-
-
-@dataclass(frozen=True)
-class ConceptImages:
-    """Image files of one concept, sorted, relative to the folder of images."""
-
-    train: tuple[str, ...]
-    test: tuple[str, ...]
-
-
-@reader("published levels")
-def read_published_levels(path: str | PathLike[str]) -> Levels:
-    """Read `cog_levels_mapping_file.pkl`; concepts keep its order and have no similarities."""
-    content = load_plain_pickle(path)
-    if isinstance(content, Mapping):
-        if len(set(map(type, content))) > 1:
-            raise DataError(f"{path}: the levels have keys of several kinds. A list of levels is expected.")
-        content = [content[key] for key in sorted(content)]
-    if not isinstance(content, (list, tuple)) or not content:
-        raise DataError(f"{path}: expected a list of levels, found {type(content).__name__}.")
-    levels = tuple(Level(f"L{i}", tuple(_concepts(path, i, row))) for i, row in enumerate(content, start=1))
-    twice = [name for name, times in Counter(c for level in levels for c in level.ids).items() if times > 1]
-    if twice:
-        raise DataError(f"{path}: {twice[0]} occurs twice. Levels are disjoint.")
-    return Levels(levels, (), "published", {"source": str(path)})
-
-
-@reader("a published split")
-def read_published_split(path: str | PathLike[str]) -> dict[str, ConceptImages]:
-    """Read `cog_concepts_split_file.pkl`: the train and test images of every concept."""
-    content = load_plain_pickle(path)
-    if not isinstance(content, Mapping) or not content:
-        raise DataError(f"{path}: expected a dictionary by wnid, found {type(content).__name__}.")
-    split = {}
-    for wnid, parts in content.items():
-        if not isinstance(wnid, str) or not isinstance(parts, Mapping) or not {"train", "test"} <= set(parts):
-            raise DataError(f"{path}: the entry {wnid!r} is not a wnid with a 'train' and a 'test' list.")
-        split[wnid] = ConceptImages(_files(path, wnid, parts["train"]), _files(path, wnid, parts["test"]))
-    return split
-
-
-def _concepts(path: str | PathLike[str], number: int, row: object) -> Iterable[RankedConcept]:
-    values = row.tolist() if isinstance(row, np.ndarray) else row
-    if not isinstance(values, (list, tuple, set, frozenset)):
-        raise DataError(f"{path}: level {number} is a {type(row).__name__}, not a list of wnids.")
-    # A set has no fixed order.
-    for value in sorted(values) if isinstance(values, (set, frozenset)) else values:
-        if not isinstance(value, str) or not is_wnid(value):
-            raise DataError(f"{path}: level {number} contains {value!r}, which is not a wnid such as n02123045.")
-        yield RankedConcept(value)
-
-
-def _files(path: str | PathLike[str], wnid: str, names: object) -> tuple[str, ...]:
-    values = names.tolist() if isinstance(names, np.ndarray) else names
-    if not isinstance(values, (list, tuple)) or not all(isinstance(name, str) for name in values):
-        raise DataError(f"{path}: the images of {wnid} are not a list of file names.")
-    # Some names start with a slash although they are relative; a name that leaves the folder is refused.
-    relative = sorted(name.lstrip("/\\") for name in values)
-    if any(".." in name.replace("\\", "/").split("/") for name in relative):
-        raise DataError(f"{path}: an image of {wnid} lies outside the folder of images.")
-    return tuple(relative)

@@ -29,6 +29,7 @@ from os import PathLike
 from pathlib import Path
 
 from unseen.concepts.audit import Audit, AuditRow, audit_classes
+from unseen.concepts.image_evidence import Answers
 from unseen.concepts.imagenet import imagenet_1k, imagenet_21k
 from unseen.concepts.senses import match_classes
 from unseen.concepts.wordnet import WordNet
@@ -66,14 +67,34 @@ class ClassMapping:
         return tuple(row.match.name for row in self.rows)
 
     @cached_property
+    def reasons(self) -> dict[str, str]:
+        """Why each open class is open."""
+        holder: dict[str, str] = {}
+        found: dict[str, str] = {}
+        # `crocodile` precedes `crocodile_head` in any order; ids from the user or the dataset stay.
+        order = {"given": 0, "exact": 1}
+        for row in sorted(self.rows, key=lambda row: order.get(row.match.how, 2)):
+            match, is_given = row.match, row.match.how == "given"
+            if not is_given and (match.ambiguous or match.wnid is None or match.how in ("head", "spelling")):
+                found[match.name] = match.reason
+            elif not is_given and match.name in self.left:
+                found[match.name] = "left open"
+            elif match.wnid is not None:  # a concept can be tested once only
+                first = holder.setdefault(match.wnid, match.name)
+                if first != match.name and not is_given:
+                    found[match.name] = f"the synset of {first!r} already"
+        return found
+
+    @cached_property
     def sure(self) -> dict[str, str]:
         """Class name to wnid, of the classes that need no check."""
-        return {row.match.name: row.match.wnid for row in self.rows if row.match.wnid and not self.reason(row)}
+        found = {row.match.name: row.match.wnid for row in self.rows}
+        return {name: wnid for name, wnid in found.items() if wnid and name not in self.reasons}
 
     @cached_property
     def doubtful(self) -> tuple[AuditRow, ...]:
         """The classes that the user has to decide; `row.senses` are the candidates, the most likely first."""
-        return tuple(row for row in self.rows if self.reason(row))
+        return tuple(row for row in self.rows if row.match.name in self.reasons)
 
     @cached_property
     def absent(self) -> tuple[str, ...]:
@@ -84,36 +105,6 @@ class ClassMapping:
     def wnids(self) -> tuple[str | None, ...]:
         """One per class, in order; None if it is open or WordNet has none."""
         return tuple(self.sure.get(row.match.name) for row in self.rows)
-
-    @cached_property
-    def repeated(self) -> dict[str, str]:
-        """Classes whose synset another class has already, and that class: a concept can be tested once only."""
-        holder: dict[str, str] = {}
-        found: dict[str, str] = {}
-        # `crocodile` precedes `crocodile_head` in any order; ids from the user or the dataset stay.
-        order = {"given": 0, "exact": 1}
-        for row in sorted(self.rows, key=lambda row: order.get(row.match.how, 2)):
-            match = row.match
-            if match.wnid is None or self.why_open(row):
-                continue
-            first = holder.setdefault(match.wnid, match.name)
-            if first != match.name and match.how != "given":
-                found[match.name] = first
-        return found
-
-    def why_open(self, row: AuditRow) -> str:
-        """Return why a class is open, or "" if it is not (see `repeated` for one more reason)."""
-        match = row.match
-        if match.how == "given":
-            return ""
-        if match.ambiguous or match.wnid is None or match.how in ("head", "spelling"):
-            return match.reason
-        return "left open" if match.name in self.left else ""
-
-    def reason(self, row: AuditRow) -> str:
-        """Return why a class is open, for any reason, or "" if it is not."""
-        other = self.repeated.get(row.match.name)
-        return f"the synset of {other!r} already" if other else self.why_open(row)
 
     @property
     def summary(self) -> str:
@@ -150,7 +141,7 @@ class ClassMapping:
         if name in self.sure:
             about = f"# {row.senses[0].lemmas[0]}: {row.senses[0].definition}" if row.senses else ""
             return [_join((name, self.sure[name], about), separator)]
-        lines = ["#", f"# {name}: {self.reason(row)}"]
+        lines = ["#", f"# {name}: {self.reasons[name]}"]
         lines += [
             f"#   {sense.wnid} {', '.join(sense.lemmas)}: {sense.definition} [{sense.relation}]"
             for sense in row.senses[:_MOST_CANDIDATES]
@@ -166,6 +157,7 @@ def map_classes(
     seen: Sequence[str] | None = None,
     mapping: Mapping[str, str] | None = None,
     wnids: Sequence[str | None] = (),
+    answers: Answers | None = None,
     wordnet: WordNet | None = None,
 ) -> ClassMapping:
     """Match the class names of a dataset to WordNet.
@@ -175,10 +167,12 @@ def map_classes(
         seen: wnids that models were trained on, ImageNet-1K by default: a class that may be one of them is open.
         mapping: class name to wnid, as the user decided; "-" for a class that WordNet does not have.
         wnids: ids that the dataset provides, one per name, None if it has none.
+        answers: of a classifier for images of the classes.
         wordnet: by default the one in the package.
     """
     trained = list(imagenet_1k()) if seen is None else list(seen)
-    return ClassMapping(audit_classes(names, trained, mapping=mapping, wnids=wnids, wordnet=wordnet).rows)
+    audit = audit_classes(names, trained, mapping=mapping, wnids=wnids, answers=answers, wordnet=wordnet)
+    return ClassMapping(audit.rows)
 
 
 def _join(cells: Sequence[str], separator: str) -> str:

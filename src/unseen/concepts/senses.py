@@ -25,6 +25,7 @@ import numpy as np
 
 from unseen.concepts.class_names import ClassNameReader, How
 from unseen.concepts.evidence import FEATURES, CandidateFinder, Context, ListEvidence
+from unseen.concepts.image_evidence import Answers, image_evidence
 from unseen.concepts.wordnet import WordNet
 from unseen.core.arrays import FloatArray
 from unseen.core.class_table import NOT_IN_WORDNET
@@ -33,12 +34,15 @@ from unseen.core.names import is_wnid
 
 #: Largest mean probability of being wrong among the classes that are sure, and the least probability of each: chosen on
 #: the lists of docs/evidence/concepts.md, on which the weights were fitted, so that 99 % of the sure classes are right.
-WRONG_AMONG_SURE = 0.0125
+WRONG_AMONG_SURE = 0.013
 LEAST_SURE = 0.85
 #: Share of ids in class lists that the model treats as noise: a person may choose another synset than the name has.
 NOISE = 0.002
 #: A class may be a seen concept if the probabilities of its seen candidates add up to this.
-MAY_BE_SEEN = 0.005
+MAY_BE_SEEN = 0.004
+#: A class that is not related to a seen concept is not sure if candidates that are seen, or below a seen concept, have
+#: this probability together.
+MAY_BE_LEAK = 0.03
 #: "Unseen" needs this probability.
 UNSEEN_FROM = 0.95
 _ROUNDS = 6
@@ -63,8 +67,10 @@ class ClassMatch:
         seen: seen concepts that the name may mean instead.
         probability: of the chosen synset.
         unseen: probability that the class is one of its candidates that are not seen.
-        doubted: whether a seen concept shares another name with the synset, or the synset is a proper name, a person or
-            a biological group and the other classes are not: such a class is not sure.
+        leak: probability that the class is a seen concept or below one.
+        doubted: whether a seen concept shares another name with the synset, the class may be seen or below a seen
+            concept and the synset is not, or the synset is a proper name, a person or a biological group and the other
+            classes are not: such a class is not sure.
     """
 
     name: str
@@ -76,6 +82,7 @@ class ClassMatch:
     seen: tuple[str, ...] = ()
     probability: float = 1.0
     unseen: float = 1.0
+    leak: float = 0.0
     doubted: bool = False
 
 
@@ -86,6 +93,7 @@ def match_classes(
     mapping: Mapping[str, str] | None = None,
     wnids: Sequence[str | None] = (),
     seen: Sequence[str] = (),
+    answers: Answers | None = None,
 ) -> list[ClassMatch]:
     """Match class names to synsets.
 
@@ -95,44 +103,41 @@ def match_classes(
         mapping: class name to wnid, as the user decided; "-" for a class that WordNet does not have.
         wnids: ids that the dataset provides, one per name, None if it has none.
         seen: wnids that models were trained on: candidates also for names that differ from theirs.
+        answers: of a classifier for images of the classes.
     """
     given = _provided(wordnet, names, mapping or {}, wnids)
     order = sorted(range(len(names)), key=lambda i: (names[i], i))
-    finder = CandidateFinder(ClassNameReader(wordnet), seen)
-    found: dict[int, ClassMatch] = dict(given)
-    for block, evidence, beliefs in _solve(finder, names, order, given):
-        for k, i in enumerate(block):
-            if i not in given:
-                found[i] = _describe(evidence, beliefs, k, names[i])
-    certain = _sure({i: match for i, match in found.items() if i not in given})
-    return [replace(found[i], ambiguous=False) if i in certain else found[i] for i in range(len(names))]
-
-
-def _solve(
-    finder: CandidateFinder, names: Sequence[str], order: Sequence[int], given: Mapping[int, ClassMatch]
-) -> list[tuple[Sequence[int], ListEvidence, FloatArray]]:
-    """Return blocks of classes with their evidence and beliefs; one block, unless the list is long."""
-
-    def gather(block: Sequence[int]) -> ListEvidence:
-        settled = {k: given[i].wnid for k, i in enumerate(block) if i in given}
-        return ListEvidence(finder, [names[i] for i in block], settled)
-
     step = -(-len(order) // _MOST_CONTEXT)
-    first = order[::step]
-    evidence = gather(first)
-    beliefs, context = solve(evidence, matching_weights())
-    blocks: list[tuple[Sequence[int], ListEvidence, FloatArray]] = [(first, evidence, beliefs)]
     others = [i for k, i in enumerate(order) if k % step]
-    for start in range(0, len(others), _MOST_CONTEXT):
-        block = others[start : start + _MOST_CONTEXT]
-        evidence = gather(block)
+    blocks = [order[::step], *(others[k : k + _MOST_CONTEXT] for k in range(0, len(others), _MOST_CONTEXT))]
+    finder, weights = CandidateFinder(ClassNameReader(wordnet), seen), matching_weights()
+    found: dict[int, ClassMatch] = {}
+    context: Context | None = None
+    for block in blocks:
+        settled = {k: given[i].wnid for k, i in enumerate(block) if i in given}
+        evidence = ListEvidence(finder, [names[i] for i in block], settled)
+        beliefs, own = solve(evidence, weights, context=context)
+        if answers is not None:
+            evidence.images = image_evidence(evidence, beliefs, answers, block)
+            beliefs, own = solve(evidence, weights, context=context)
+        context = context or own
+        found |= {i: _describe(evidence, beliefs, k, names[i]) for k, i in enumerate(block) if i not in given}
+    certain = _sure(found)
+    found |= {i: replace(found[i], ambiguous=False) for i in certain} | given
+    return [found[i] for i in range(len(names))]
+
+
+def solve(
+    evidence: ListEvidence, weights: FloatArray, rounds: int = _ROUNDS, context: Context | None = None
+) -> tuple[FloatArray, Context]:
+    """Return the beliefs of a list, and the context that they give.
+
+    Args:
+        context: of a part of the list, if that decides; by default the list is its own context.
+    """
+    if context is not None:
         evidence.update(context, None)
-        blocks.append((block, evidence, evidence.beliefs(matching_weights())))
-    return blocks
-
-
-def solve(evidence: ListEvidence, weights: FloatArray, rounds: int = _ROUNDS) -> tuple[FloatArray, Context]:
-    """Return the beliefs of a whole list, and the context that they give."""
+        return evidence.beliefs(weights), context
     beliefs = evidence.beliefs(weights)
     for _ in range(rounds):
         evidence.update(evidence.context(beliefs), beliefs)
@@ -182,7 +187,7 @@ def _describe(evidence: ListEvidence, beliefs: FloatArray, k: int, name: str) ->
     chosen = next(iter(real), None)
     if chosen is not None and none > beliefs[chosen]:
         # Probably not in WordNet: a kind of something that is, if the name ends with it.
-        heads = [row for row in real if evidence.column("ending")[row]]
+        heads = [row for row in real if evidence.column("ending")[row] and evidence.how(row) == "head"]
         named = [row for row in real if evidence.how(row) in ("exact", "qualified")]
         chosen = next(iter([*named, *heads]), None)
     real = [row for row in real if row == chosen or not evidence.is_unsupported_person(row)]
@@ -196,9 +201,10 @@ def _describe(evidence: ListEvidence, beliefs: FloatArray, k: int, name: str) ->
         maybe = [row for row in maybe if evidence.column("synonym")[row]]
     seen = tuple(str(evidence.wnids[row]) for row in maybe[:_MOST_LISTED])
     clear = float(sum(beliefs[row] for row in real if not evidence.seen[row] and evidence.how(row) != "head"))
+    leak = float(beliefs[rows] @ evidence.leaks[rows])
     if chosen is None:
         reason = "WordNet has no noun for it" + (", but for a part of it" if real else ", nor for a part of it")
-        return ClassMatch(name, None, "none", reason, senses, True, seen, none, clear)
+        return ClassMatch(name, None, "none", reason, senses, True, seen, none, clear, leak)
     wordnet, wnid, how = evidence.wordnet, str(evidence.wnids[chosen]), evidence.how(chosen)
     p = (1 - NOISE) * float(beliefs[chosen])
     reason = f"{_HOW[how].format(wordnet.label(wnid))}, probability {_percent(p)}"
@@ -209,6 +215,7 @@ def _describe(evidence: ListEvidence, beliefs: FloatArray, k: int, name: str) ->
     if evidence.is_unsupported(chosen):
         clear, reason = 0.0, f"{reason}; no other class is a proper name, person or biological group like it"
     shared = not evidence.seen[chosen] and any(evidence.column("synonym")[row] for row in maybe)
+    shared = shared or (not evidence.kin[chosen] and leak >= MAY_BE_LEAK)
     return ClassMatch(
         name,
         wnid,
@@ -219,6 +226,7 @@ def _describe(evidence: ListEvidence, beliefs: FloatArray, k: int, name: str) ->
         seen,
         round(p, 6),
         round(clear, 6),
+        round(leak, 6),
         shared or evidence.is_unsupported(chosen),
     )
 

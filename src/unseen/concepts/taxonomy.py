@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,6 +55,12 @@ class Closure:
     distance: IntArray
     start: IntArray
 
+    def below(self) -> dict[int, IntArray]:
+        """Return the items that each subsumer has below it."""
+        order = np.argsort(self.node, kind="stable")
+        nodes, first = np.unique(self.node[order], return_index=True)
+        return dict(zip(nodes.tolist(), np.split(self.item[order], first)[1:], strict=True))
+
 
 class Taxonomy:
     """Concepts and their is-a edges.
@@ -61,45 +68,48 @@ class Taxonomy:
     Args:
         ids: one name per concept, all different.
         parent_start, parent_index: the edges in compressed rows.
-        validate: check that the graph is acyclic and has one root; switch off only for a graph known to be valid.
     """
 
-    def __init__(
-        self, ids: Sequence[str], parent_start: IntArray, parent_index: IntArray, *, validate: bool = True
-    ) -> None:
+    def __init__(self, ids: Sequence[str], parent_start: IntArray, parent_index: IntArray) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
         self.parent_start = parent_start
         self.parent_index = parent_index
-        if validate:
-            self._validate()
 
     @classmethod
-    def from_edges(
-        cls, edges: Iterable[tuple[str, str]], *, concepts: Iterable[str] | None = None, root: str | None = None
-    ) -> Taxonomy:
+    def from_edges(cls, edges: Iterable[tuple[str, str]], *, root: str | None = None) -> Taxonomy:
         """Build a taxonomy from (child, parent) pairs.
 
         Args:
             edges: pairs of ids; a pair given twice counts once.
-            concepts: all ids that exist. If given, an edge with another id is an error; if not, the edges decide.
             root: an id to become the parent of every parentless concept. Without it, several roots are an error.
+
+        Raises:
+            TaxonomyError: there are no edges, a cycle, or several roots.
         """
-        pairs = [(str(child), str(parent)) for child, parent in edges]
-        names = [str(c) for c in concepts] if concepts is not None else [name for pair in pairs for name in pair]
-        parents: dict[str, dict[str, None]] = {name: {} for name in names}
-        for child, parent in pairs:
-            for name, other in ((child, parent), (parent, child)):
-                if name not in parents:
-                    raise TaxonomyError(
-                        f"the edge {child!r} -> {parent!r} names the unknown concept {name!r}"
-                        f"{_did_you_mean(name, parents, other)}. Add it to the concepts, or drop the edge."
-                    )
-            parents[child][parent] = None
+        parents: dict[str, dict[str, None]] = {}
+        for child, parent in edges:
+            parents.setdefault(child, {})[parent] = None
+            parents.setdefault(parent, {})
         if root is not None:
+            for above in [above for name, above in parents.items() if not above and name != root]:
+                above[root] = None
             parents.setdefault(root, {})
-            for name, above in parents.items():
-                if not above and name != root:
-                    above[root] = None
+        try:
+            TopologicalSorter(parents).prepare()
+        except CycleError as error:
+            raise TaxonomyError(
+                f"the taxonomy has a cycle: {' -> '.join(reversed(error.args[1]))}. Is-a edges must lead to a root: "
+                "remove one of these edges."
+            ) from None
+        roots = [name for name, above in parents.items() if not above]
+        if not roots:
+            raise TaxonomyError("a taxonomy needs at least one edge or concept; none was given.")
+        if len(roots) > 1:
+            shown = ", ".join(repr(name) for name in roots[:5]) + (", ..." if len(roots) > 5 else "")
+            raise TaxonomyError(
+                f"the taxonomy has {len(roots)} roots: {shown}. It needs one: add the missing edges, or name a common "
+                "root (root=...)."
+            )
         index = {name: i for i, name in enumerate(parents)}
         counts = np.array([len(above) for above in parents.values()], dtype=np.int64)
         flat = np.array([index[name] for above in parents.values() for name in above], dtype=np.int64)
@@ -111,18 +121,15 @@ class Taxonomy:
     def __contains__(self, concept: object) -> bool:
         return concept in self._position
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.ids)
-
     def index(self, concepts: Iterable[str]) -> IntArray:
         """Return the numbers of the concepts; an unknown id is an error that suggests similar ones."""
         try:
             return np.array([self._position[c] for c in concepts], dtype=np.int64)
         except KeyError as error:
             name = str(error.args[0])
-            raise TaxonomyError(
-                f"{name!r} is not a concept of this taxonomy of {len(self):,}{_did_you_mean(name, self.ids)}."
-            ) from None
+            near = closest(name, self.ids, count=2)
+            advice = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+            raise TaxonomyError(f"{name!r} is not a concept of this taxonomy of {len(self):,}{advice}.") from None
 
     def names(self, indices: IntArray) -> list[str]:
         """Return the ids of the numbered concepts."""
@@ -200,7 +207,7 @@ class Taxonomy:
 
     @cached_property
     def max_depth(self) -> IntArray:
-        """Edges on the longest path from each concept to the root; -1 for a concept on or below a cycle."""
+        """Edges on the longest path from each concept to the root."""
         waiting = np.diff(self.parent_start).astype(np.int64)
         depth = np.full(len(self), -1, dtype=np.int64)
         frontier, level = np.flatnonzero(waiting == 0), 0
@@ -215,11 +222,6 @@ class Taxonomy:
     def min_depth(self) -> IntArray:
         """Edges on the shortest path from each concept to the root."""
         return self.distances(np.flatnonzero(np.diff(self.parent_start) == 0), self.child_rows)
-
-    @cached_property
-    def height(self) -> int:
-        """Edges on the longest path from any concept to the root."""
-        return int(self.max_depth.max(initial=0))
 
     @cached_property
     def information(self) -> InformationContent:
@@ -243,36 +245,6 @@ class Taxonomy:
         nodes = self.index([concepts] if isinstance(concepts, str) else concepts)
         return set(self.names(np.flatnonzero(self.distances(expand(nodes, *rows)[1], rows) >= 0)))
 
-    def _validate(self) -> None:
-        if not self.ids:
-            raise TaxonomyError("a taxonomy needs at least one edge or concept; none was given.")
-        if len(self._position) != len(self.ids):
-            twice = next(name for i, name in enumerate(self.ids) if self._position[name] != i)
-            raise TaxonomyError(f"the concept {twice!r} is listed twice. Give every concept one id.")
-        if (self.max_depth < 0).any():
-            raise TaxonomyError(
-                f"the taxonomy has a cycle: {' -> '.join(self._find_cycle())}. Is-a edges must lead to a root: "
-                "remove one of these edges."
-            )
-        if len(self.roots) > 1:
-            shown = ", ".join(repr(name) for name in self.roots[:5]) + (", ..." if len(self.roots) > 5 else "")
-            raise TaxonomyError(
-                f"the taxonomy has {len(self.roots)} roots: {shown}. It needs one: add the missing edges, or name "
-                "a common root (root=...)."
-            )
-
-    def _find_cycle(self) -> list[str]:
-        """Return one cycle, child to parent, its first concept repeated at the end."""
-        stuck = self.max_depth < 0
-        # A concept below a cycle is stuck too, but every stuck concept has a stuck parent: go up until one repeats.
-        node, seen = int(np.flatnonzero(stuck)[0]), dict[int, int]()
-        while node not in seen:
-            seen[node] = len(seen)
-            above = expand(np.array([node]), *self.parent_rows)[1]
-            node = int(above[stuck[above]][0])
-        cycle = list(seen)[seen[node] :]
-        return [self.ids[i] for i in [*cycle, node]]
-
 
 def expand(nodes: IntArray, start: IntArray, index: IntArray) -> tuple[IntArray, IntArray]:
     """Follow every edge out of `nodes`: (position in `nodes`, neighbour), one entry per edge."""
@@ -284,11 +256,6 @@ def expand(nodes: IntArray, start: IntArray, index: IntArray) -> tuple[IntArray,
 
 def _starts(counts: IntArray) -> IntArray:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
-
-
-def _did_you_mean(name: str, known: Iterable[str], *without: str) -> str:
-    hits = closest(name, (k for k in known if k not in without), count=2)
-    return f" (did you mean {' or '.join(repr(h) for h in hits)}?)" if hits else ""
 
 
 @reader("an ontology", error=TaxonomyError)
@@ -304,55 +271,33 @@ def read_taxonomy(path: str | PathLike[str], *, root: str | None = None) -> Taxo
     if suffix not in {*_SEPARATORS, ".json"}:
         raise TaxonomyError(f"{path}: an ontology is read from .csv, .tsv, .txt or .json, not from {suffix!r}.")
     text = path.read_text(encoding="utf-8-sig")
-    edges = list(_json_edges(path, text) if suffix == ".json" else _row_edges(path, text, _SEPARATORS[suffix]))
+    lines = text.splitlines()
+    rows: Iterable[Sequence[object]] = (
+        _json_rows(path, text) if suffix == ".json" else csv.reader(lines, delimiter=_SEPARATORS[suffix])
+    )
+    edges: list[tuple[str, str]] = []
+    is_reversed = False
+    for number, row in enumerate(rows, start=1):
+        cells = [str(cell).strip() for cell in row]
+        if suffix != ".json" and (not any(cells) or cells[0].startswith("#")):
+            continue
+        if len(cells) != 2 or not all(cells):
+            raise TaxonomyError(f"{path}, line {number}: expected a child and a parent, found {str(row)[:60]}.")
+        if number == 1 and {cell.lower() for cell in cells} == {"child", "parent"}:
+            is_reversed = cells[0].lower() == "parent"
+        else:
+            edges.append((cells[is_reversed], cells[not is_reversed]))
     if not edges:
         raise TaxonomyError(f"{path} has no edges. It needs one child and one parent per row.")
     return Taxonomy.from_edges(edges, root=root)
 
 
-def taxonomy_from_networkx(graph: Any, *, towards: str = "parent", root: str | None = None) -> Taxonomy:
-    """Convert a NetworkX directed graph.
-
-    Args:
-        graph: a `networkx.DiGraph`; its nodes become ids by `str`.
-        towards: "parent" if an edge (u, v) means that u is a v, "child" if it means that v is a u.
-        root: an id to become the parent of every parentless concept; without it, several roots are an error.
-    """
-    if towards not in ("parent", "child"):
-        raise TaxonomyError(f"edges lead towards 'parent' or 'child', not {towards!r}.")
-    if not graph.is_directed():
-        raise TaxonomyError("the graph is undirected: which end of an edge is the parent? Use networkx.DiGraph.")
-    edges = [(str(u), str(v)) if towards == "parent" else (str(v), str(u)) for u, v in graph.edges()]
-    return Taxonomy.from_edges(edges, concepts=[str(node) for node in graph.nodes()], root=root)
-
-
-def _row_edges(path: Path, text: str, separator: str) -> Iterator[tuple[str, str]]:
-    child, parent = 0, 1
-    for number, row in enumerate(csv.reader(text.splitlines(), delimiter=separator), start=1):
-        cells = [cell.strip() for cell in row]
-        if not any(cells) or cells[0].startswith("#"):
-            continue
-        if len(cells) != 2 or not all(cells):
-            raise TaxonomyError(
-                f"{path}, line {number}: expected a child and a parent with a {'tab' if separator != ',' else 'comma'} "
-                f"between them, found {len(cells)} column(s): {separator.join(cells)[:60]!r}."
-            )
-        if number == 1 and {cell.lower() for cell in cells} == {"child", "parent"}:
-            child, parent = (0, 1) if cells[0].lower() == "child" else (1, 0)
-            continue
-        yield cells[child], cells[parent]
-
-
-def _json_edges(path: Path, text: str) -> Iterator[tuple[str, str]]:
+def _json_rows(path: Path, text: str) -> list[list[object]]:
+    """Return the edges of a list of pairs, or of an object from child to parents."""
     content = json.loads(text)
     if isinstance(content, dict):
-        for child, parents in content.items():
-            for parent in [parents] if isinstance(parents, str) else parents or []:
-                yield child, str(parent)
-        return
-    if not isinstance(content, list):
-        raise TaxonomyError(f"{path}: expected a list of [child, parent] pairs or an object, found {type(content)}.")
-    for number, pair in enumerate(content):
-        if not (isinstance(pair, list) and len(pair) == 2):
-            raise TaxonomyError(f"{path}: entry {number} is not a [child, parent] pair: {json.dumps(pair)[:60]}.")
-        yield str(pair[0]), str(pair[1])
+        several = {child: [above] if isinstance(above, str) else above or [] for child, above in content.items()}
+        content = [[child, parent] for child, parents in several.items() for parent in parents]
+    if not isinstance(content, list) or not all(isinstance(pair, list) for pair in content):
+        raise TaxonomyError(f"{path}: expected a list of [child, parent] pairs or an object from child to parents.")
+    return content

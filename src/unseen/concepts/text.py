@@ -25,12 +25,12 @@ import gzip
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -67,11 +67,8 @@ class WordVectors:
     def __init__(self, words: Sequence[str], table: FloatingArray) -> None:
         if table.ndim != 2 or len(table) != len(words):
             raise DataError(f"{len(words)} words need as many rows of vectors; the table has shape {table.shape}.")
-        self._row: dict[str, int] = {}
-        for row, word in enumerate(words):
-            self._row.setdefault(word, row)  # of Apple and apple the first is the more frequent
+        self._row = {word: row for row, word in enumerate(words)}
         self._table = table
-        self.has_entities = any(word.startswith(ENTITY) for word in self._row)
 
     @property
     def dimension(self) -> int:
@@ -112,42 +109,33 @@ def read_word_vectors(path: str | PathLike[str], *, only: Container[str] | None 
             of WordNet need a fraction of them: see `vocabulary`.
     """
     path = Path(path)
-    words: list[str] = []
-    rows: list[Float32Array] = []
+    vectors: dict[str, Float32Array] = {}
     dimension = 0
     with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8", newline="\n") as stream:
-        for number, line in _lines(path, stream):
+        for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), ""), start=1):
+            if len(line) == _LONGEST_LINE:
+                raise DataError(f"{path}, line {number}: longer than {_LONGEST_LINE:,} characters. It has no vectors.")
             cells = line.split()
             if number == 1 and len(cells) == 2 and all(cell.isdigit() for cell in cells):  # the header of word2vec
                 dimension = int(cells[1])
-                continue
-            word, numbers = _split(line, dimension)
-            dimension = dimension or len(numbers)
-            if len(numbers) != dimension:
-                raise DataError(
-                    f"{path}, line {number}: {len(numbers)} numbers after {word[:40]!r}, {dimension} expected."
-                )
-            key = entity_key(word.removeprefix(ENTITY)) if word.startswith(ENTITY) else word.lower()
-            if only is None or key in only:
-                words.append(key)
-                rows.append(np.array(numbers, dtype=np.float32))
+            elif cells:
+                word, numbers = _split(line.rstrip(), dimension)
+                dimension = dimension or len(numbers)
+                if len(numbers) != dimension:
+                    raise DataError(
+                        f"{path}, line {number}: {len(numbers)} numbers after {word[:40]!r}, {dimension} expected."
+                    )
+                key = entity_key(word.removeprefix(ENTITY)) if word.startswith(ENTITY) else word.lower()
+                if (only is None or key in only) and key not in vectors:
+                    # Of Apple and apple the first is the more frequent.
+                    vectors[key] = np.array(numbers, dtype=np.float32)
     if not dimension:
         raise DataError(f"{path} has no word vectors: one word and its numbers are expected per line.")
-    if not rows:
+    if not vectors:
         raise DataError(f"{path} has vectors of {dimension} dimensions, but none of a required word.")
-    table = np.stack(rows)
-    if len(bad := np.flatnonzero(~np.isfinite(table).all(axis=1))):
-        raise DataError(f"{path}: the vector of {words[bad[0]]!r} has values that are not finite numbers.")
-    return WordVectors(words, table)
-
-
-def _lines(path: Path, stream: IO[str]) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines; raise if one is so long that it would fill the memory."""
-    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), ""), start=1):
-        if len(line) == _LONGEST_LINE:
-            raise DataError(f"{path}, line {number}: longer than {_LONGEST_LINE:,} characters. It has no word vectors.")
-        if line.strip():
-            yield number, line.rstrip()
+    if bad := [word for word, vector in vectors.items() if not np.isfinite(vector).all()]:
+        raise DataError(f"{path}: the vector of {bad[0]!r} has values that are not finite numbers.")
+    return WordVectors(list(vectors), np.stack(list(vectors.values())))
 
 
 def _split(line: str, dimension: int) -> tuple[str, list[str]]:
@@ -159,15 +147,6 @@ def _split(line: str, dimension: int) -> tuple[str, list[str]]:
     if dimension and len(cells) > dimension + 1:
         return " ".join(cells[:-dimension]), cells[-dimension:]
     return cells[0], cells[1:]
-
-
-@runtime_checkable
-class Described(Protocol):
-    """A taxonomy whose concepts have words, as WordNet's have."""
-
-    def lemmas(self, concept: str) -> list[str]: ...
-
-    def definition(self, concept: str) -> str: ...
 
 
 #: A text, or the names of a concept, each of which may be an entity.
@@ -190,15 +169,12 @@ class TextEmbedder:
 
     def __init__(self, vectors: WordVectors, documents: Iterable[str | tuple[Sequence[str], str]]) -> None:
         self.vectors = vectors
-        frequency: Counter[str] = Counter()
-        count = 0
+        self._frequency: Counter[str] = Counter()
+        self._documents = 0
         for document in documents:
             parts: tuple[Words, ...] = (document,) if isinstance(document, str) else document
-            frequency.update({token for part in parts for token in self.tokens(part)})
-            count += 1
-        # A word outside the corpus: df = 0.
-        self._unknown_weight = math.log(1 + count) + 1.0
-        self._weight = {word: math.log((1 + count) / (1 + df)) + 1.0 for word, df in frequency.items()}
+            self._frequency.update({token for part in parts for token in self.tokens(part)})
+            self._documents += 1
 
     def tokens(self, text: Words) -> list[str]:
         """Return the words of a text; of a list of names the entities, and the words of the other names."""
@@ -213,7 +189,7 @@ class TextEmbedder:
 
     def idf(self, word: str) -> float:
         """Return the inverse document frequency, ln((1 + N) / (1 + df)) + 1."""
-        return self._weight.get(word, self._unknown_weight)
+        return math.log((1 + self._documents) / (1 + self._frequency[word])) + 1.0
 
     def embed(self, names: Sequence[Words], descriptions: Sequence[str]) -> FloatArray:
         """Return the (n, d) embeddings of concepts with their name or names, and their descriptions."""
@@ -229,7 +205,7 @@ class TextEmbedder:
         return result
 
 
-def vocabulary(taxonomy: Described, concepts: Iterable[str]) -> set[str]:
+def vocabulary(taxonomy: WordNet, concepts: Iterable[str]) -> set[str]:
     """Return every word and entity of some concepts: what to read of a large file of vectors."""
     found: set[str] = set()
     for concept in concepts:
@@ -244,8 +220,7 @@ def cosine_matrix(x: FloatArray, y: FloatArray) -> FloatArray:
 
     def unit(rows: FloatArray) -> FloatArray:
         norm = np.linalg.norm(rows, axis=1, keepdims=True)
-        scaled: FloatArray = np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0)
-        return scaled
+        return np.asarray(rows / np.where(norm > 0, norm, 1.0))
 
     return np.asarray(np.clip(unit(x) @ unit(y).T, -1.0, 1.0))  # Eq. (1), supplement
 
@@ -261,41 +236,40 @@ def text_similarity_matrix(
     """Return the text similarity of every concept of `a` with every concept of `b`.
 
     Args:
-        taxonomy: WordNet, or another taxonomy with `lemmas` and `definition`.
+        taxonomy: WordNet; other taxonomies have no words.
         a, b: ids.
         vectors: by default GloVe 6B, 50 dimensions, without entities.
-        corpus: concepts to compute idf from; by default ImageNet-21K for WordNet, every concept for another taxonomy.
+        corpus: concepts to compute idf from; by default ImageNet-21K.
     """
-    described: object = taxonomy
-    if not isinstance(described, Described):
-        raise TaxonomyError(
-            "text similarity needs names and descriptions, and this taxonomy has ids only. Use another measure, or "
-            "embed your own texts with TextEmbedder."
-        )
-    if corpus is None:
-        corpus = imagenet_21k() if isinstance(taxonomy, WordNet) else taxonomy.ids
-    embedder = TextEmbedder(vectors or default_word_vectors(), (_texts(described, c) for c in corpus))
+    wordnet = _with_words(taxonomy)
+
+    def texts(concepts: Sequence[str]) -> list[tuple[list[str], str]]:
+        return [(wordnet.lemmas(concept), wordnet.definition(concept)) for concept in concepts]
+
+    embedder = TextEmbedder(vectors or default_word_vectors(), texts(imagenet_21k() if corpus is None else corpus))
 
     def embed(concepts: Sequence[str]) -> FloatArray:
-        taxonomy.index(concepts)  # an unknown id is an error with advice
-        texts = [_texts(described, concept) for concept in concepts]
-        return embedder.embed([name for name, _ in texts], [description for _, description in texts])
+        pairs = texts(concepts)
+        return embedder.embed([names for names, _ in pairs], [description for _, description in pairs])
 
     return cosine_matrix(embed(a), embed(b))
 
 
 def text_measure(taxonomy: Taxonomy, path: str | PathLike[str]) -> SimilarityFunction:
     """Return the measure `text` with the word vectors of a file; only words of the taxonomy are loaded."""
-    described: object = taxonomy
-    only = vocabulary(described, taxonomy.ids) if isinstance(described, Described) else None
-    vectors = read_word_vectors(path, only=only)
+    wordnet = _with_words(taxonomy)
+    vectors = read_word_vectors(path, only=vocabulary(wordnet, wordnet.ids))
 
     def text(a: Sequence[str], b: Sequence[str]) -> FloatArray:
-        return text_similarity_matrix(taxonomy, a, b, vectors=vectors)
+        return text_similarity_matrix(wordnet, a, b, vectors=vectors)
 
     return text
 
 
-def _texts(taxonomy: Described, concept: str) -> tuple[list[str], str]:
-    """Return the names (all lemmas, as in ImageNet's word list) and the description."""
-    return taxonomy.lemmas(concept), taxonomy.definition(concept)
+def _with_words(taxonomy: Taxonomy) -> WordNet:
+    if not isinstance(taxonomy, WordNet):
+        raise TaxonomyError(
+            "text similarity needs names and descriptions, and this taxonomy has ids only. Use another measure, or "
+            "embed your own texts with TextEmbedder."
+        )
+    return taxonomy

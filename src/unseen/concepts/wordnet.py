@@ -54,7 +54,7 @@ class WordNet(Taxonomy):
         owner = np.concatenate([np.repeat(np.arange(len(offsets)), each) for each in counts])
         parents = np.concatenate([table["hypernyms"], table["instance_hypernyms"]]).astype(np.int64)
         parents = parents[np.argsort(owner, kind="stable")]
-        super().__init__([f"n{offset:08d}" for offset in offsets], start, parents, validate=False)
+        super().__init__([f"n{offset:08d}" for offset in offsets], start, parents)
 
     @cached_property
     def is_instance(self) -> BoolArray:
@@ -82,22 +82,20 @@ class WordNet(Taxonomy):
 
         Case is ignored, and a space is the same as an underscore.
         """
-        found = self._sense_index.get("_".join(word.lower().split()), ())
-        # A synset may have one lemma in two spellings (sun, Sun).
-        return [self.ids[i] for _, i in sorted(set(found))]
+        return [wnid for wnid, _ in self.lemma_senses("_".join(word.lower().split()))]
 
     def lemma_senses(self, lemma: str) -> list[tuple[str, int]]:
         """Return the synsets of a key of `lemma_index` in order, and how often each was tagged in texts."""
-        uses = {(number, i): count for number, i, count in self._use_index.get(lemma, ())}
-        pairs = sorted(set(self._sense_index.get(lemma, ())))
-        return [(self.ids[i], uses.get((number, i), 0)) for number, i in pairs]
+        # A synset may have one lemma in two spellings (sun, Sun).
+        uses = {i: count for _, i, count in sorted(self.lemma_index.get(lemma, ()))}
+        return [(self.ids[i], count) for i, count in uses.items()]
 
     def base_forms(self, word: str) -> list[str]:
         """Return the lemmas of WordNet that `word` may be the plural of, without `word` itself."""
         key = "_".join(word.lower().split())
         forms = list(self._irregular.get(key, ()))
         forms += [key[: -len(a)] + b for a, b in _ENDINGS if key.endswith(a) and len(key) > len(a)]
-        return [form.replace("_", " ") for form in dict.fromkeys(forms) if form != key and form in self._sense_index]
+        return [form.replace("_", " ") for form in dict.fromkeys(forms) if form != key and form in self.lemma_index]
 
     def plural_forms(self, word: str) -> list[str]:
         """Return the lemmas of WordNet that `word` may be the singular of, as binocular is of binoculars."""
@@ -105,7 +103,7 @@ class WordNet(Taxonomy):
         forms = [key[: len(key) - len(b)] + a for a, b in _ENDINGS if key.endswith(b) and len(key) > len(b)]
         forms += self._irregular_plurals.get(key, ())
         # By its endings alone any word could be a plural's base: the lemma must lead back to it.
-        found = [form for form in dict.fromkeys(forms) if form != key and form in self._sense_index]
+        found = [form for form in dict.fromkeys(forms) if form != key and form in self.lemma_index]
         return [form.replace("_", " ") for form in found if not form.endswith("ss")]
 
     def find(self, query: str) -> str:
@@ -122,14 +120,9 @@ class WordNet(Taxonomy):
             hits = self.senses(query)
         if hits:
             return hits[0]
-        near = closest(query, (lemma.replace("_", " ") for lemma in self._sense_index))
+        near = closest(query, (lemma.replace("_", " ") for lemma in self.lemma_index))
         advice = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise TaxonomyError(f"WordNet 3.0 has no noun {query!r}.{advice} Give a wnid, a name or a lemma.")
-
-    @property
-    def lemma_index(self) -> dict[str, list[tuple[int, int]]]:
-        """Lower-case lemma (underscores for spaces) to its (sense number, synset index) pairs, in no fixed order."""
-        return self._sense_index
 
     @cached_property
     def sort_rank(self) -> IntArray:
@@ -151,21 +144,13 @@ class WordNet(Taxonomy):
         return [f"{lemma}.n.{number:02d}" for lemma, number in zip(firsts, numbers, strict=True)]
 
     @cached_property
-    def _sense_index(self) -> dict[str, list[tuple[int, int]]]:
-        index: dict[str, list[tuple[int, int]]] = {}
-        numbers = iter(self._sense_numbers.tolist())
+    def lemma_index(self) -> dict[str, list[tuple[int, int, int]]]:
+        """Lower-case lemma (underscores for spaces) to sense number, synset and uses in texts, in no fixed order."""
+        index: dict[str, list[tuple[int, int, int]]] = {}
+        numbers = zip(self._sense_numbers.tolist(), self._uses.tolist(), strict=True)
         for i, row in enumerate(self._lemma_rows):
             for lemma in row.lower().split("\t"):
-                index.setdefault(lemma, []).append((next(numbers), i))
-        return index
-
-    @cached_property
-    def _use_index(self) -> dict[str, list[tuple[int, int, int]]]:
-        """Lower-case lemma to (sense number, synset index, uses), where there are uses."""
-        index: dict[str, list[tuple[int, int, int]]] = {}
-        words = ((i, lemma) for i, row in enumerate(self._lemma_rows) for lemma in row.lower().split("\t"))
-        for (i, lemma), number, uses in zip(words, self._sense_numbers.tolist(), self._uses.tolist(), strict=True):
-            if uses:
+                number, uses = next(numbers)
                 index.setdefault(lemma, []).append((number, i, uses))
         return index
 

@@ -37,7 +37,7 @@ def read_wnid_table(path: Path, lines: Iterable[tuple[int, str]]) -> dict[str, s
     found: dict[str, str] = {}
     first_line: dict[str, int] = {}
     for place, (number, line) in enumerate((n, text) for n, text in lines if text and not text.startswith("#")):
-        name, value = _cells(line, comma=comma)
+        name, value = split_line(line, comma=comma)
         wnid = value.partition("#")[0].strip()
         if place == 0 and (name.lower(), wnid.lower()) == ("class", "wnid"):
             continue
@@ -51,8 +51,13 @@ def read_wnid_table(path: Path, lines: Iterable[tuple[int, str]]) -> dict[str, s
             raise DataError(
                 f"{where}: the class {name!r} is on line {first_line[name]} already. Keep one of the lines."
             )
-        if wnid not in (OPEN, NOT_IN_WORDNET):
-            _check_wnid(wnid, name, value, where)
+        if wnid not in (OPEN, NOT_IN_WORDNET) and not is_wnid(wnid):
+            raise DataError(
+                f"{where}: {name!r} has {value[:40]!r}, which is no WordNet id such as n02123045. Write ? for a class "
+                "that is open, - for one that WordNet does not have."
+            )
+        if is_wnid(wnid) and int(wnid[1:]) not in _nouns():
+            raise DataError(f"{where}: {name!r} has {wnid}, which is no noun of WordNet 3.0.")
         found[name], first_line[name] = wnid, number
     return found
 
@@ -88,8 +93,8 @@ def _separated(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).replace("_", " ").split())
 
 
-def _cells(line: str, *, comma: bool) -> tuple[str, str]:
-    """Return the class and the id on one line, without further columns; "" where there is none."""
+def split_line(line: str, *, comma: bool) -> tuple[str, str]:
+    """Return the class and its value on one line, without further columns; "" where there is none."""
     if comma or "\t" in line:
         name, value, *_ = [*next(csv.reader([line], delimiter="," if comma else "\t")), "", ""]
     elif (found := _WITHOUT_TAB.fullmatch(line)) is not None:
@@ -99,28 +104,8 @@ def _cells(line: str, *, comma: bool) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _check_wnid(wnid: str, name: str, value: str, where: str) -> None:
-    if not is_wnid(wnid):
-        raise DataError(
-            f"{where}: {name!r} has {value[:40]!r}, which is no WordNet id such as n02123045. Write ? for a class that "
-            "is open, - for one that WordNet does not have."
-        )
-    if int(wnid[1:]) not in _nouns():
-        raise DataError(f"{where}: {name!r} has {wnid}, which is no noun of WordNet 3.0.{_nouns_named(name)}")
-
-
-def _nouns_named(name: str) -> str:
-    """Return a sentence with the nouns of that name; "" if there are none."""
-    word = name.lower().replace(" ", "_")
-    near = [(f"n{number:08d}", lemmas.split("\t")) for number, lemmas in _nouns().items() if word in lemmas.lower()]
-    listed = [f"{wnid} ({lemmas[0].replace('_', ' ')})" for wnid, lemmas in near if word in map(str.lower, lemmas)]
-    return f" Did you mean {' or '.join(listed[:3])}?" if listed else ""
-
-
 @cache
-def _nouns() -> dict[int, str]:
-    """Return the lemmas of every noun of WordNet 3.0, with tabs between them, by its byte offset."""
+def _nouns() -> frozenset[int]:
+    """Return the byte offsets of the nouns of WordNet 3.0."""
     with (files("unseen.concepts") / "wordnet30.npz").open("rb") as stream, np.load(stream) as table:
-        offsets = np.cumsum(table["offset_steps"], dtype=np.int64).tolist()
-        lemmas = table["lemmas"].tobytes().decode("utf-8").split("\n")
-    return dict(zip(offsets, lemmas, strict=False))
+        return frozenset(np.cumsum(table["offset_steps"], dtype=np.int64).tolist())

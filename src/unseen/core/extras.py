@@ -1,18 +1,25 @@
-"""Optional packages: what each extra provides, whether the Hugging Face hub is available, torchvision, threads."""
+"""Optional packages and what each extra provides; the Hugging Face hub, torchvision, threads; the environment."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import platform
+import re
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unseen.core.errors import BackboneError, DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 #: What each extra is for, and a module that tells whether it is installed.
 EXTRAS = {
@@ -179,6 +186,20 @@ def visible_device(name: str) -> str:
     return "cuda:0"
 
 
+def start_session(graph: bytes | Path, threads: int = 0) -> onnxruntime.InferenceSession:
+    """Start ONNX Runtime on the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or os.cpu_count() or 1
+    options.inter_op_num_threads = 1
+    # Threads that spin while they wait take the cores away from the decoders.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    content = graph if isinstance(graph, bytes) else str(graph)
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
 @contextmanager
 def one_thread(small: bool = True) -> Iterator[None]:
     """Limit numpy and torch to one thread if the work is small.
@@ -199,3 +220,60 @@ def one_thread(small: bool = True) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
+
+
+# ---- the environment of a result -------------------------------------------------------------------------------------
+
+#: Packages that can change a number.
+PACKAGES = ("unseen", "torch", "torchvision", "timm", "onnxruntime", "numpy", "scipy", "scikit-learn", "pillow")
+
+
+def capture_environment() -> dict[str, str]:
+    """Return the versions of Python and of packages that can change a number, the platform, the CPU and its cores.
+
+    In a source checkout the version of this package contains the commit: "0.1.0+1a2b3c4d5e6f-dirty".
+    Nothing identifies a person or a machine. Packages that are not installed are missing.
+    """
+    return dict(_captured())
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the installed packages that can change a number."""
+    found = {}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+@cache
+def _captured() -> tuple[tuple[str, str], ...]:
+    found = {"python": platform.python_version(), **installed_versions()}
+    commit = _commit(Path(__file__).resolve().parents[3])
+    if commit and "unseen" in found:
+        found["unseen"] += f"+{commit}"
+    found["platform"] = f"{platform.system()} {platform.release()} {platform.machine()}"
+    found["cpu"] = _cpu_model()
+    found["cpus"] = str(cores())
+    return tuple(found.items())
+
+
+def _commit(root: Path) -> str:
+    """Return the commit of a source checkout, with "-dirty" if files differ from it; "" for an installed package."""
+    # A folder named .git further up may belong to another project: a checkout of this one has its sources in src.
+    if not (root / ".git").exists() or not (root / "src" / "unseen").is_dir():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # set by hooks
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10, env=plain)  # noqa: S603
+        return ran.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _cpu_model() -> str:
+    table = Path("/proc/cpuinfo")
+    text = table.read_text(errors="replace") if table.is_file() else ""
+    named = re.search(r"^(?:model name|Model)\s*:[ \t]*(\S.*?)\s*$", text, re.MULTILINE)
+    return named[1] if named else platform.processor() or platform.machine() or "unknown"

@@ -16,12 +16,16 @@ import mmap
 import os
 import secrets
 import shutil
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from unseen.core.errors import DataError, DiskFullError, StoreError, UnseenError, UsageError
 from unseen.core.guard import patiently
@@ -206,6 +210,12 @@ def format_size(size: int) -> str:
         if value >= 999.95:
             value, unit = value / 1000, larger
     return f"{value:.1f} {unit}"
+
+
+@cache
+def read_toml(package: str, name: str) -> dict[str, Any]:
+    """Return a table that a package contains as a file; do not change it."""
+    return tomllib.loads(files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
 def map_file(path: Path) -> mmap.mmap | bytes:

@@ -14,7 +14,6 @@ import errno
 import json
 import time
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -97,26 +96,6 @@ def allowance(size: int) -> int:
     return _TIMES * size + _MORE
 
 
-def inflate(data: bytes | memoryview, limit: int, what: object) -> bytes:
-    """Unpack one zlib stream.
-
-    Raises:
-        DataError: it unpacks to more than `limit` bytes, or is damaged.
-    """
-    unpacked = inflate_start(data, limit + 1, what)
-    if len(unpacked) > limit:
-        raise _bomb(what, limit)
-    return unpacked
-
-
-def inflate_start(data: bytes | memoryview, count: int, what: object) -> bytes:
-    """Unpack at most the first `count` bytes of one zlib stream."""
-    try:
-        return zlib.decompressobj().decompress(data, count)
-    except zlib.error as error:
-        raise DataError(f"{what} has a damaged compressed part: {error}.") from None
-
-
 def read_limited(stream: IO[bytes], limit: int, what: object) -> bytes:
     """Read all of a stream, such as a member of an archive, up to `limit` bytes.
 
@@ -128,7 +107,9 @@ def read_limited(stream: IO[bytes], limit: int, what: object) -> bytes:
     while piece := stream.read(min(_CHUNK, left + 1)):
         left -= len(piece)
         if left < 0:
-            raise _bomb(what, limit)
+            raise DataError(
+                f"{what} unpacks to more than {limit:,} bytes, which no file of its size should: is it a bomb?"
+            )
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -143,10 +124,6 @@ def read_member(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> byte
     info = archive.getinfo(member) if isinstance(member, str) else member
     with archive.open(info) as stream:
         return read_limited(stream, allowance(info.compress_size), info.filename)
-
-
-def _bomb(what: object, limit: int) -> DataError:
-    return DataError(f"{what} unpacks to more than {limit:,} bytes, which no file of its size should: is it a bomb?")
 
 
 def patiently(act: Callable[[], T]) -> T:

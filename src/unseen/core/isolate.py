@@ -22,7 +22,7 @@ from pathlib import Path
 
 from unseen.core.errors import DataError, StoreError, UnavailableError, UnseenError
 from unseen.core.files import format_size, home, write_whole
-from unseen.core.guard import guarded
+from unseen.core.guard import allowance, guarded
 from unseen.core.identity import digest, identify
 from unseen.core.registry import load_object
 
@@ -87,6 +87,21 @@ def try_isolated(trial: Trial, content: str, *, error: type[UnseenError] = DataE
         write_whole(known, b"", flush=False)
 
 
+def try_reader(check: str, path: Path, *arguments: str, kind: str, module: str) -> None:
+    """Call a reader of one file in a process whose limits follow the size of the file.
+
+    Args:
+        check: the reader, "module:function"; it gets the path and then the other arguments.
+        path: the file.
+        arguments: of the reader.
+        kind: what the file is read as.
+        module: imported before the limits hold.
+    """
+    size = path.stat().st_size
+    trial = Trial(check, (str(path), *arguments), str(path), kind, (module,), size, allowance(size))
+    try_isolated(trial, file_states(path))
+
+
 def file_states(*paths: Path) -> str:
     """Return a digest of the paths, sizes and times of files, which changes when one is replaced or written to."""
     states = [(str(path.resolve()), path.stat()) for path in paths]
@@ -133,7 +148,7 @@ def call(trial: Trial) -> tuple[int, str]:
     check = load_object(trial.check)
     _limit(trial)
     try:
-        with guarded(trial.what, trial.kind):
+        with guarded(trial.what, trial.kind, advice="It is damaged or was cut short: copy it again."):
             try:
                 check(*trial.arguments)
             except MemoryError:

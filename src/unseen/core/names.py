@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -19,6 +20,15 @@ from unseen.core.errors import UsageError, suggest
 _WNID = re.compile(r"n\d{8}")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SAFE = "/,.:~+@ *"  # kept readable; `%`, `&`, `=`, `?` and `#` are not
+
+
+#: What is shown although `str.isprintable` is false: the spaces of numbers and units.
+_SPACES = "\n\u00a0\u2009\u202f"
+
+
+def printable(text: str) -> str:
+    """Replace characters that would control a terminal."""
+    return "".join(c if c.isprintable() or c in _SPACES else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 @dataclass(frozen=True)
@@ -86,10 +96,9 @@ def is_wnid(text: str) -> bool:
 
 
 def _exists(base: Path, text: str) -> bool:
-    try:
+    with suppress(OSError, ValueError, RuntimeError):  # no file can have that name
         return (base / Path(text).expanduser()).exists()
-    except (OSError, ValueError, RuntimeError):  # no file can have that name
-        return False
+    return False
 
 
 def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) -> str:
@@ -153,21 +162,17 @@ class Options:
 
     def fraction(self, key: str) -> float | None:
         value = self.text(key)
-        if value is None:
-            return None
-        number = as_number(value)
-        if number is None or not 0 <= number < 1:
+        number = None if value is None else as_number(value)
+        if value is not None and (number is None or not 0 <= number < 1):
             raise self.error(key, "a share from 0 to less than 1, such as 0.2")
         return number
 
     def choice(self, key: str, choices: Sequence[str]) -> str:
         """Return one of `choices`; the first if the option is missing."""
         value = self.text(key)
-        if value is None:
-            return choices[0]
-        if value not in choices:
+        if value is not None and value not in choices:
             raise self.error(key, "one of " + ", ".join(choices))
-        return value
+        return choices[0] if value is None else value
 
     def error(self, key: str, allowed: str) -> UsageError:
         return UsageError(f"dataset {self.dataset!r}: option {key}={self._values[key]!r} should be {allowed}.")

@@ -6,7 +6,7 @@ dictionaries (`OrderedDict`, `defaultdict`) and NumPy arrays of numbers or strin
 a forged dtype makes it treat bytes of the file as pointers. Arrays are read into inert shells and rebuilt from checked
 parts (read-only); every container is rebuilt too, so that attributes set by the file do not survive.
 
-`scan_pickle` reads the opcodes first, because ten bytes can make the standard unpickler allocate gigabytes (a memo
+A process with limits reads the file first, because ten bytes can make the standard unpickler allocate gigabytes (a memo
 index of 2^27) or overflow the C stack (nested tuples as a dictionary key are hashed recursively).
 
 A format may add constructors, and stand-ins for unknown classes. A stand-in imports and runs nothing; it only records
@@ -15,9 +15,7 @@ the arguments in the file (`StandIn`).
 
 from __future__ import annotations
 
-import mmap
 import pickle
-import pickletools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,14 +28,7 @@ import numpy as np
 from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
-
-#: Tuples within tuples; real files have a handful.
-DEEPEST = 100
-
-_FILLS = frozenset({"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD"})
-#: Opcodes that make, or may make, an object that is hashed member by member.
-_WRAPS = frozenset({"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "FROZENSET", "REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ"})
-_OPCODES = {op.code.encode("latin-1"): op for op in pickletools.opcodes}
+from unseen.core.isolate import try_reader
 
 _PLAIN_KINDS = frozenset("biufcSU")
 _FACTORIES: dict[str, type] = {t.__name__: t for t in (list, dict, set, frozenset, tuple, int, float, str, bool)}
@@ -47,77 +38,6 @@ Constructors = Mapping[tuple[str, str], Callable[..., Any]]
 
 class RefusedPickle(Exception):
     """The reason why a pickle is not loaded."""
-
-
-class _Item:
-    """An object on the stack or in the memo, with its depth of nesting, which for a list grows while it is filled."""
-
-    __slots__ = ("depth",)
-
-    def __init__(self, depth: int = 0) -> None:
-        self.depth = depth
-
-
-_MARK = _Item()
-
-
-def scan_pickle(stream: Any, size: int) -> None:
-    """Read the opcodes of one pickle.
-
-    Args:
-        stream: a `BytesIO` or memory map at the start of the pickle; reads never return more than the stream has.
-        size: bytes of the stream.
-
-    Raises:
-        RefusedPickle: it would take more memory or stack than its size allows.
-        ValueError: it is no pickle.
-    """
-    stack: list[_Item] = []
-    memo: dict[int, _Item] = {}
-    while True:
-        op = _OPCODES.get(code := stream.read(1))
-        if op is None:
-            raise ValueError(f"there is no opcode {code!r}")
-        argument: Any = None
-        if op.name == "STRING":  # `pickletools` expects ASCII, and Python 2 wrote any bytes
-            stream.readline()
-        elif op.arg is not None:
-            argument = op.arg.reader(stream)
-        if op.name == "STOP":
-            return
-        if op.name == "MARK":
-            stack.append(_MARK)
-        elif op.name == "MEMOIZE" or op.name.endswith("PUT"):
-            index = len(memo) if argument is None else argument
-            if not 0 <= index <= size:
-                raise RefusedPickle(f"it numbers an object {index:,}, more than it has bytes")
-            memo[index] = stack[-1] if stack else _Item()
-        elif op.name.endswith("GET"):
-            stack.append(memo.get(argument, _MARK))
-        elif op.name == "DUP":
-            stack.append(stack[-1] if stack else _Item())
-        else:
-            _apply(op, stack)
-
-
-def _apply(op: pickletools.OpcodeInfo, stack: list[_Item]) -> None:
-    """Replace the operands of an opcode on the stack by its outcome."""
-    taken: list[_Item] = []
-    pops = len(op.stack_before)
-    if pickletools.markobject in op.stack_before:
-        pops = op.stack_before.index(pickletools.markobject)
-        while stack and (item := stack.pop()) is not _MARK:
-            taken.append(item)
-    taken += [stack.pop() for _ in range(min(pops, len(stack)))]
-    depth = max((item.depth for item in taken), default=0)
-    if op.name in _FILLS and taken:
-        taken[-1].depth = depth
-        stack.append(taken[-1])
-        return
-    depth += op.name in _WRAPS
-    if depth > DEEPEST:
-        raise RefusedPickle(f"its tuples are nested more than {DEEPEST} deep")
-    stack.extend(_Item(depth) for _ in op.stack_after)
 
 
 @dataclass(frozen=True)
@@ -180,19 +100,15 @@ class _UnknownClass(type):
 
 
 class _Constructor:
-    """A global name in a pickle: something to call, and nothing to read or to change."""
+    """A global name in a pickle: something to call, and nothing to read."""
 
     __slots__ = ("make",)
-    make: Callable[..., Any]
 
-    def __init__(self, make: Callable[..., object]) -> None:
-        object.__setattr__(self, "make", make)
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self.make = make
 
     def __call__(self, *arguments: object) -> Any:
         return self.make(*arguments)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise RefusedPickle("it changes a constructor")
 
 
 class _DtypeShell:
@@ -246,9 +162,7 @@ class _ArrayShell:
     def _build_objects(self, sizes: tuple[int, ...], data: object, rebuild: Callable[[object], object]) -> AnyArray:
         if not isinstance(data, list) or len(data) != int(np.prod(sizes, dtype=np.int64)):
             raise RefusedPickle("it has a malformed array of objects")
-        flat = np.empty(len(data), dtype=object)
-        for i, value in enumerate(data):
-            flat[i] = rebuild(value)
+        flat = np.fromiter(map(rebuild, data), object, len(data))
         return flat.reshape(sizes)  # NumPy lists objects row by row, independent of their order in memory
 
 
@@ -256,10 +170,6 @@ def _array_from_buffer(data: object, dtype: object, shape: object, order: object
     shell = _ArrayShell()
     shell.__setstate__((shape, dtype, order == "F", data))
     return shell
-
-
-def _scalar(dtype: object, data: object = None, *_: object) -> _ArrayShell:
-    return _array_from_buffer(data, dtype, ())
 
 
 def _bytes_from_text(text: object, encoding: object = "latin1", *_: object) -> bytes:
@@ -288,7 +198,7 @@ def _plain_constructors() -> Constructors:
         names[builtins, "bytes"] = lambda: b""  # protocols 0 to 2 write this for b""
     for core in ("numpy.core", "numpy._core"):
         names[f"{core}.multiarray", "_reconstruct"] = _ArrayShell
-        names[f"{core}.multiarray", "scalar"] = _scalar
+        names[f"{core}.multiarray", "scalar"] = lambda dtype, data=None, *_: _array_from_buffer(data, dtype, ())
         names[f"{core}.numeric", "_frombuffer"] = _array_from_buffer
     return names
 
@@ -364,15 +274,22 @@ def load_plain_pickle(
         constructors: by (module, name) in the file, functions that are safe with any arguments.
         stand_ins: whether an object of an unknown class becomes a `StandIn` instead of an error.
     """
-    with guarded(path, "a pickle"), Path(path).open("rb") as file:
-        try:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                scan_pickle(data, len(data))
-            return _Rebuilder(stand_ins=stand_ins)(
-                _PlainUnpickler(file, constructors or {}, stand_ins=stand_ins).load()
-            )
-        except RefusedPickle as refusal:
-            raise DataError(
-                f"{path} is refused: {refusal}. Only containers of strings and numbers are read; nothing in the file "
-                "was run. If you trust it, load it yourself and save it as JSON."
-            ) from None
+    with guarded(path, "a pickle"):
+        try_reader(f"{__name__}:check_pickle", Path(path), kind="a pickle", module="numpy")
+        return _load(path, constructors or {}, stand_ins=stand_ins)
+
+
+def check_pickle(path: str) -> None:
+    """Read a pickle with stand-ins for all unknown classes, without a process with limits."""
+    _load(path, {}, stand_ins=True)
+
+
+def _load(path: str | PathLike[str], constructors: Constructors, *, stand_ins: bool) -> Any:
+    try:
+        with Path(path).open("rb") as file:
+            return _Rebuilder(stand_ins=stand_ins)(_PlainUnpickler(file, constructors, stand_ins=stand_ins).load())
+    except RefusedPickle as refusal:
+        raise DataError(
+            f"{path} is refused: {refusal}. Only containers of strings and numbers are read; nothing in the file "
+            "was run. If you trust it, load it yourself and save it as JSON."
+        ) from None

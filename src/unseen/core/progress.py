@@ -1,4 +1,4 @@
-"""Progress of long work: the protocol, a no-op, and a log of messages; `unseen.cli.progress` has the console's."""
+"""Progress of long work: the protocol, a no-op, and a log of messages; `unseen.cli.tables` has the console's."""
 
 from __future__ import annotations
 

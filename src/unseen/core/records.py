@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal, Self, get_type_hints
 
-from unseen.core.identity import digest, identify
-from unseen.core.run_record import Dropped, RunRecord
+import msgspec
+
+from unseen.core.identity import digest, identify, plain
+from unseen.core.run_record import Dropped, RunRecord, dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +242,84 @@ def read_details(details: Mapping[str, object], record: Mapping[str, object]) ->
     if "skipped" not in details:
         return details, found
     skipped = details["skipped"]
-    lost: list[Dropped] = []
+    lost: tuple[Dropped, ...] = ()
     for name, value in skipped.items() if isinstance(skipped, Mapping) else ():
+        split, colon, position = str(name).partition(":")
         if isinstance(value, Mapping):
-            lost += [Dropped("image", str(image), str(reason), str(name)) for image, reason in value.items()]
+            lost += dropped("image", value, str(name))
+        elif colon and position.isdecimal():
+            lost += dropped("image", {position: str(value)}, split)
         else:
-            split, colon, position = str(name).partition(":")
-            placed = colon and position.isdecimal()
-            lost.append(Dropped("image", position if placed else str(name), str(value), split if placed else ""))
+            lost += dropped("image", {str(name): str(value)})
     rest = {name: value for name, value in details.items() if name != "skipped"}
-    return rest, RunRecord(dropped=tuple(lost)).merge(found)
+    return rest, RunRecord(dropped=lost).merge(found)
+
+
+# ---- typed views -----------------------------------------------------------------------------------------------------
+#
+# Typed views of the plain mappings that results store: details of a benchmark, parameters of a cell.
+#
+# A benchmark declares a frozen dataclass for everything that it stores beyond metrics. Code reads its fields instead of
+# looking up strings. Reading is tolerant: a missing or ill-typed value of an old or damaged result becomes the default.
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Base of typed details and parameters; every field needs a default."""
+
+    @classmethod
+    def read(cls, values: Mapping[str, object]) -> Self:
+        """Return the view of a stored mapping; ignore keys that the class does not declare."""
+        hints = _hints(cls)
+        found: dict[str, Any] = {}
+        for each in fields(cls):
+            with suppress(KeyError, msgspec.ValidationError, TypeError):  # the value becomes the default
+                found[each.name] = msgspec.convert(values[each.name], hints[each.name], strict=True)
+        return cls(**found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that differ from their defaults, as plain values."""
+        found = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            default = each.default if each.default_factory is MISSING else each.default_factory()
+            if value != default:
+                found[each.name] = plain(value)
+        return found
+
+
+@dataclass(frozen=True)
+class Details(Typed):
+    """Details that results of several benchmarks store under the same names.
+
+    Attributes:
+        chance: value of guessing.
+        correct, image_scores: packed outcomes per test image (`unseen.results.grid`).
+        best, chosen: the selected hyper-parameters.
+        per_class, per_label: accuracy or average precision by class or label; None without test images.
+        labels: number of labels of images with several.
+        audit: the sentence of the leak audit.
+    """
+
+    classes: int | None = None
+    train_images: int | None = None
+    test_images: int | None = None
+    chance: float | None = None
+    correct: str = ""
+    image_scores: str = ""
+    best: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, Any] = field(default_factory=dict)
+    per_class: dict[str, float | None] = field(default_factory=dict)
+    per_label: dict[str, float | None] = field(default_factory=dict)
+    labels: int | None = None
+    audit: str = ""
+
+
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
+def _hints(kind: type) -> dict[str, object]:
+    """Return the types of the fields of a class, resolved once per class."""
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind)
+    return _HINTS[kind]

@@ -5,7 +5,8 @@ Every result has one `RunRecord`. Code that drops an image, a class, a tensor or
 that are read through it.
 
 Every output shows the same record: `findings` is the short form (terminal, LaTeX, Markdown, `repr`), `str(record)` and
-`to_dict` are the full one (`unseen results record`, the HTML report, JSON).
+`to_dict` are the full one (`unseen results record`, the HTML report, JSON). The functions at the end
+describe records in words.
 """
 
 from __future__ import annotations
@@ -13,13 +14,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from unseen.core.findings import NOUNS, findings, record_lines, short_value
-
 _T = TypeVar("_T")
+
+#: Names of dropped things in findings: singular, plural. Findings list them in this order.
+NOUNS: Mapping[str, tuple[str, str]] = {
+    "image": ("unreadable image", "unreadable images"),
+    "unlabelled": ("image without a label", "images without a label"),
+    "class": ("dropped class", "dropped classes"),
+    "label": ("dropped label", "dropped labels"),
+    "tensor": ("dropped tensor", "dropped tensors"),
+    "candidate": ("failed hyper-parameter candidate", "failed hyper-parameter candidates"),
+}
 
 #: What can be dropped.
 Kind = Literal["image", "unlabelled", "class", "label", "tensor", "candidate"]
@@ -189,10 +198,10 @@ class RunRecord:
 
     def losses(self) -> Counter[Kind]:
         """Return the number of things that were dropped, by kind."""
-        once = {(each.kind, each.name, each.split) for each in self.dropped if each.kind != "candidate"}
+        once = {(each.kind, each.name, each.split) for each in self.dropped}
         found: Counter[Kind] = Counter(kind for kind, *_ in sorted(once, key=lambda each: list(NOUNS).index(each[0])))
-        # Two searches that drop the same candidate drop two candidates.
-        found.update(each.kind for leaf in self.leaves() for each in leaf.dropped if each.kind == "candidate")
+        if "candidate" in found:  # two searches that drop the same candidate drop two candidates
+            found["candidate"] = sum(each.kind == "candidate" for leaf in self.leaves() for each in leaf.dropped)
         return found
 
     def count(self, kind: Kind) -> int:
@@ -286,8 +295,8 @@ def _united(records: Sequence[RunRecord]) -> RunRecord:
         images[split] = replace(counts, expected=expected)
     return RunRecord(
         images=images,
-        classes_given=_last(each.classes_given for each in records),
-        classes_used=_last(each.classes_used for each in records),
+        classes_given=_known(each.classes_given for each in records)[-1],
+        classes_used=_known(each.classes_used for each in records)[-1],
         dropped=tuple(dict.fromkeys(one for each in records for one in each.dropped)),
         model=_common(each.model for each in records),
         search=_common(each.search for each in records),
@@ -298,13 +307,13 @@ def _united(records: Sequence[RunRecord]) -> RunRecord:
 
 
 def _common(values: Iterable[_T | None]) -> _T | None:
-    known = [value for value in values if value is not None]
-    return known[0] if known and all(value == known[0] for value in known) else None
+    known = _known(values)
+    return known[-1] if all(value == known[-1] for value in known[1:]) else None
 
 
-def _last(values: Iterable[_T | None]) -> _T | None:
-    known = [value for value in values if value is not None]
-    return known[-1] if known else None
+def _known(values: Iterable[_T | None]) -> list[_T | None]:
+    """Return None and all values that are not None."""
+    return [None, *(value for value in values if value is not None)]
 
 
 def search_record(sweep: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> RunRecord:
@@ -360,3 +369,118 @@ def _setting(trial: Mapping[str, object], best: Mapping[str, object]) -> str:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class Fact(NamedTuple):
+    """A notable fact of a record other than a loss.
+
+    Attributes:
+        key: facts with the same key are of one sort.
+        text: the fact, if all facts of its sort are equal.
+        several: the fact if they differ; `{n}` is the number of units.
+        unit: what the fact is about: a model, a search, a dataset.
+    """
+
+    key: str
+    text: str
+    several: str
+    unit: Any
+
+
+def findings(records: Mapping[str, RunRecord]) -> list[str]:
+    """Return one phrase per notable fact of several records, the losses first.
+
+    Args:
+        records: by dataset; records on the same data are merged first (`RunRecord.merged`), so that an image that
+            several models cannot read counts once.
+    """
+    losses: Counter[str] = Counter()
+    facts: dict[str, list[Fact]] = {}
+    for dataset, record in records.items():
+        losses.update(record.losses())
+        for fact in _facts(record, dataset):
+            facts.setdefault(fact.key, []).append(fact)
+    found = [counted(number, *NOUNS[kind]) for kind, number in losses.items() if number]
+    for alike in facts.values():
+        units = len({fact.unit for fact in alike})
+        equal = len({fact.text for fact in alike}) == 1
+        found.append(alike[0].text if equal else alike[0].several.format(n=f"{units:,}"))
+    return found
+
+
+def _facts(record: RunRecord, dataset: str) -> Iterator[Fact]:
+    for name, counts in record.incomplete.items():
+        text = f"{name} has {counts.found:,} of {counts.expected:,} images"
+        yield Fact(f"images {name}", text, f"{name} has an unexpected number of images in {{n}} datasets", dataset)
+    for number, leaf in enumerate(record.leaves()):
+        yield from _model_facts(leaf.model) if leaf.model is not None else ()
+        yield from search_facts(leaf.search, (dataset, number)) if leaf.search is not None else ()
+    if record.provenance in ("own sample", "unknown", "community folder"):
+        text = f"source of the examples: {record.provenance}"
+        yield Fact("provenance", text, "{n} datasets are not the authors' own subsets", dataset)
+    for note in (text.rstrip(".") for text in record.notes):
+        yield Fact(note, note, note, dataset)
+
+
+def _model_facts(model: LoadedModel) -> Iterator[Fact]:
+    missing = counted(len(model.missing), "tensor") + " missing from the checkpoint"
+    unused = counted(len(model.unused), "unused tensor") + " in the checkpoint"
+    network = f"loaded {model.network!r} of the checkpoint, not {', '.join(map(repr, model.alternatives))}"
+    for present, text, several in (
+        (model.missing, missing, "tensors missing from {n} checkpoints"),
+        (model.unused, unused, "unused tensors in {n} checkpoints"),
+        (model.alternatives, network, "one of several networks loaded from {n} checkpoints"),
+        (model.inferred, f"architecture inferred: {model.architecture}", "architecture inferred for {n} checkpoints"),
+        (model.resized, "position embeddings resized", "position embeddings resized"),
+        (model.class_scores, f"features are {model.layer}", "features of {n} models are class scores"),
+    ):
+        if present:
+            yield Fact(several, text, several, model)
+
+
+def search_facts(search: SearchRecord, unit: object = "") -> Iterator[Fact]:
+    """Yield the choices of a search at the edge of its grid; `unit` identifies the search among others."""
+    for name, value in search.edges.items():
+        text = f"best {name}={short_value(value)} is at the edge of its search grid"
+        if name in search.grids:
+            low, high = search.grids[name]
+            text = f"best {name}={short_value(value)} is the {'smallest' if value == low else 'largest'} value of its "
+            text += f"search grid ({short_value(low)} to {short_value(high)})"
+        yield Fact(f"edge {name}", text, f"best {name} at the edge of its search grid in {{n}} searches", unit)
+
+
+def record_lines(record: RunRecord, known: RunRecord | None = None) -> Iterator[str]:
+    """Yield the full record as lines of text: its findings and every field, without what `known` states."""
+    yield f"Findings: {'; '.join(record.findings()) or 'none, everything was used'}"
+    yield from _lines({name: value for name, value in _values(record).items() if value != getattr(known, name, None)})
+    for name, part in record.parts.items():
+        yield f"{name}:"
+        yield from (f"  {line}" for line in record_lines(part, record))
+
+
+def _values(owner: object) -> dict[str, object]:
+    """Return the fields of a record, or the entries of a mapping."""
+    names = getattr(type(owner), "__dataclass_fields__", ())
+    values = dict(owner) if isinstance(owner, Mapping) else {name: getattr(owner, name) for name in names}
+    return {name: value for name, value in values.items() if name != "parts"}
+
+
+def _lines(owner: object) -> Iterator[str]:
+    for name, value in _values(owner).items():
+        title = name.replace("_", " ")
+        lines = [getattr(each, "text", str(each)) for each in value] if isinstance(value, tuple) else [*_lines(value)]
+        if lines:
+            yield f"{title}:"
+            yield from (f"  {line}" for line in lines)
+        elif value not in (None, "", (), {}):
+            yield f"{title}: {value}"
+
+
+def short_value(value: object) -> str:
+    """Return a hyper-parameter value with at most four significant digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return a count with its noun, such as "1 model" or "4 models"."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"

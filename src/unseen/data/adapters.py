@@ -27,8 +27,8 @@ from unseen.data.dataset import Dataset
 from unseen.data.images import image_key, is_image
 from unseen.data.layout import splits_by_name, unused_splits
 from unseen.data.load import DatasetSource
+from unseen.data.subset import Division
 from unseen.data.user_data import (
-    Division,
     Items,
     LabelledImages,
     LazyImages,
@@ -135,9 +135,9 @@ def _splits(data: object) -> dict[str, LabelledImages]:
     named = splits_by_name([str(name) for name in data], "the data")
     if "train" not in named:
         raise DataError(f"there are no images to train on; found the splits {', '.join(map(str, data))}.")
-    by_text = {str(name): part for name, part in data.items()}
-    found = {split: read_object(by_text[name]) for split, name in named.items()}
-    if unused := [name for name in by_text if name not in named.values()]:
+    parts = {str(name): part for name, part in data.items()}
+    found = {split: read_object(parts[name]) for split, name in named.items()}
+    if unused := [name for name in parts if name not in named.values()]:
         found["train"] = replace(found["train"], losses=(*found["train"].losses, unused_splits(unused)))
     return found
 
@@ -207,11 +207,10 @@ def _label_of(item: object) -> Any:
 
 def _plain_label(value: Any) -> Any:
     """Return a label as a text or a number; one of several values stays an array or a list."""
-    if hasattr(value, "item") and hasattr(value, "dtype"):
-        if getattr(value, "ndim", 0) and int(np.prod(value.shape)) != 1:
-            return np.asarray(value)
-        return value.item()
-    return value
+    if not hasattr(value, "dtype"):
+        return value
+    array = np.asarray(value)
+    return array.item() if array.size == 1 else array
 
 
 def read_torch(data: Any) -> LabelledImages:
@@ -223,22 +222,23 @@ def read_torch(data: Any) -> LabelledImages:
         raise DataError(f"{type(data).__name__} has no length. Give a dataset with items that can be counted.")
     if not len(data):
         raise DataError("the dataset is empty.")
-    if type(data).__name__ == "Subset" and hasattr(data, "indices"):
-        return _select(read_torch(data.dataset), list(data.indices))
+    rows = list(range(len(data)))
+    while type(data).__name__ == "Subset" and hasattr(data, "indices"):
+        rows, data = [data.indices[i] for i in rows], data.dataset
     bare, notes = _without_transform(data)
     if _is_random(bare):
         notes = (*notes, _RANDOM)
         warnings.warn(f"{type(data).__name__}: {_RANDOM}", UserWarning, stacklevel=2)
     names: list[str] | None = None
-    items: Items = LazyImages(len(data), lambda i: _image_of(bare[i]), threadsafe=False)
+    items: Items = LazyImages(len(rows), lambda i: _image_of(bare[rows[i]]), threadsafe=False)
     samples = getattr(data, "samples", None)
     if isinstance(samples, list) and samples and isinstance(samples[0], tuple) and isinstance(samples[0][0], str):
-        items = names = [path for path, _ in samples]
-        labels = [label for _, label in samples]
+        items = names = [samples[i][0] for i in rows]
+        labels = [samples[i][1] for i in rows]
     else:
         listed: list[Any] = [getattr(data, name, None) for name in ("targets", "labels", "_labels", "y")]
-        known = next((each for each in listed if hasattr(each, "__len__") and len(each) == len(data)), None)
-        labels = [_label_of(bare[i]) for i in range(len(data))] if known is None else _label_list(known)
+        known = next((_label_list(each) for each in listed if getattr(each, "__len__", int)() == len(data)), None)
+        labels = [_label_of(bare[i]) if known is None else known[i] for i in rows]
     classes = getattr(data, "classes", None)
     return LabelledImages(
         items,
@@ -251,18 +251,6 @@ def read_torch(data: Any) -> LabelledImages:
     )
 
 
-def _select(images: LabelledImages, rows: list[int]) -> LabelledImages:
-    """Return the rows of a torch `Subset`."""
-    chosen: dict[str, Any] = {
-        key: [values[i] for i in rows]
-        for key in ("labels", "names", "sampling_keys")
-        if (values := getattr(images, key)) is not None
-    }
-    every = images.items
-    items: Items = LazyImages(len(rows), lambda i: every[rows[i]], threadsafe=False)
-    return replace(images, items=[every[i] for i in rows] if isinstance(every, list) else items, **chosen)
-
-
 def _is_random(data: Any) -> bool:
     """Return whether a dataset returns another image the second time, as augmentation does."""
     try:
@@ -273,12 +261,12 @@ def _is_random(data: Any) -> bool:
 
 def _without_transform(data: Any) -> tuple[Any, tuple[str, ...]]:
     """Return the same dataset without its transform, if it stores the transform as torchvision's datasets do."""
-    if getattr(data, "transform", None) is None and getattr(data, "transforms", None) is None:
+    own = [name for name in ("transform", "transforms") if getattr(data, name, None) is not None]
+    if not own:
         return data, ()
     bare = copy.copy(data)
-    for name in ("transform", "transforms"):
-        if hasattr(bare, name):
-            setattr(bare, name, None)
+    for name in own:
+        setattr(bare, name, None)
     try:
         _image_of(bare[0])
     except Exception:  # noqa: BLE001 - code of a user's dataset that needs its transform
@@ -292,19 +280,17 @@ def read_hugging_face(data: Any, image: str = "", label: str = "") -> LabelledIm
         raise DataError("a streamed dataset has no length. Load it without streaming=True.")
     features = data.features
     kinds = {name: type(feature).__name__ for name, feature in features.items()}
-    image = image or next((name for name, kind in kinds.items() if kind == "Image"), "")
-    image = image or guess_column(list(kinds), IMAGE_COLUMNS, "images")
-    label = label or next((name for name, kind in kinds.items() if kind == "ClassLabel"), "")
-    label = label or find_column(list(kinds), LABEL_COLUMNS, taken=image) or ""
+    by_kind = {kind: name for name, kind in reversed(kinds.items())}
+    image = image or by_kind.get("Image") or guess_column(list(kinds), IMAGE_COLUMNS, "images")
+    label = label or by_kind.get("ClassLabel") or find_column(list(kinds), LABEL_COLUMNS, taken=image) or ""
     for column in (image, label):
         if column and column not in kinds:
             raise DataError(f"the dataset has no column {column!r}. It has {', '.join(kinds)}.")
     encoded = kinds[image] == "Image"
     raw = (data.cast_column(image, type(features[image])(decode=False)) if encoded else data).with_format(None)
     labels = list(raw[label]) if label else None
-    feature = features[label] if label else None
-    names = getattr(getattr(feature, "feature", feature), "names", None)  # of a ClassLabel, or of a list of them
-    class_names = list(names) if names is not None else None
+    feature = features.get(label)
+    class_names = getattr(getattr(feature, "feature", feature), "names", None)  # of a ClassLabel, or of a list of them
     keys = None
     if encoded:
         tables = raw.select_columns([image]).with_format("arrow").iter(batch_size=_BATCH)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unseen.core.arrays import AnyArray, FloatArray, IntArray
-from unseen.core.class_table import NOT_IN_WORDNET, OPEN, list_unknown, match_names, read_wnid_table
+from unseen.core.class_table import NOT_IN_WORDNET, OPEN, list_unknown, match_names, read_wnid_table, split_line
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded, reader
 from unseen.core.names import Options, as_number
@@ -55,47 +54,36 @@ def _read_filled(texts: list[str], options: Options, column: str) -> tuple[Targe
         groups = [tuple(dict.fromkeys(filter(None, _SEVERAL.split(text)))) for text in texts]
         return SEVERAL, groups, f"column {column!r} holds several labels per image (pick= selects one of them)"
     numbers = [as_number(text) for text in texts]
-    if bins or chosen == NUMBER or (not chosen and _are_numbers(numbers, texts)):
+    # Measurements: some have a fraction, and most occur once or twice.
+    fractions = any(number is not None and math.isfinite(number) and number % 1 for number in numbers)
+    if bins or chosen == NUMBER or (not chosen and fractions and len(set(texts)) > len(texts) // 4):
         if None in numbers:
             raise DataError(f"column {column!r} holds numbers, but also {texts[numbers.index(None)]!r}.")
         if bins:
-            return CLASS, _ranges(np.asarray(numbers, np.float64), bins), ""
+            edges, place = _quantile_bins(np.asarray(numbers, np.float64), bins)
+            width = len(str(len(edges)))
+            return CLASS, [f"{i + 1:0{width}d}: {edges[i]:g} to {edges[i + 1]:g}" for i in place], ""
         return NUMBER, numbers, f"column {column!r} holds numbers (bins=5 cuts them into classes)"
     return CLASS, texts, ""
-
-
-def _are_numbers(numbers: Sequence[float | None], texts: Sequence[str]) -> bool:
-    """Return whether labels are measurements: some have a fraction, and most occur once or twice."""
-    fractions = any(n is not None and math.isfinite(n) and not float(n).is_integer() for n in numbers)
-    return fractions and len(set(texts)) > len(texts) // 4
 
 
 def one_hot_labels(columns: Mapping[str, Sequence[object]], leave_out: str) -> tuple[Target, list[object]] | None:
     """Return labels of columns of 0 and 1: classes if every row has exactly one; None if there are no such columns."""
     names = [name for name in columns if name != leave_out]
-    if len(names) < 2 or not all(as_number(str(value)) in (0, 1) for name in names for value in columns[name]):
+    cells = [[as_number(str(value)) for value in columns[name]] for name in names]
+    if len(names) < 2 or not all(cell in (0, 1) for column in cells for cell in column):
         return None
-    table = np.array([[as_number(str(value)) for value in columns[name]] for name in names], np.float64)
+    table = np.array(cells, np.float64)
     if (table.sum(0) == 1).all():
         return CLASS, [names[i] for i in table.argmax(0)]
     return SEVERAL, [tuple(name for name, has in zip(names, row, strict=True) if has) for row in table.T]
 
 
-def _ranges(values: FloatArray, bins: int) -> list[str]:
-    edges, place = _quantile_bins(values, values, bins)
-    width = len(str(len(edges)))
-    return [f"{i + 1:0{width}d}: {edges[i]:g} to {edges[i + 1]:g}" for i in place]
-
-
-def _quantile_bins(every: FloatArray, values: FloatArray, bins: int) -> tuple[FloatArray, IntArray]:
-    """Return the edges of ranges with about as many of `every` value each, and the range of some values."""
-    edges = np.unique(np.quantile(every, np.linspace(0, 1, bins + 1)))
+def _quantile_bins(values: FloatArray, bins: int) -> tuple[FloatArray, IntArray]:
+    """Return the edges of ranges with about as many values each, and the range of each value."""
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)))
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     return edges, place.astype(np.int64)
-
-
-# The label is the last word; a tab before it lets it hold spaces. The path may hold anything.
-_LINE = re.compile(r"(?P<path>.+)\t\s*(?P<label>[^\t]+)|(?P<path2>.+?)\s*[,\s]\s*(?P<label2>[^,\s]+)")
 
 
 def read_lines(path: Path) -> list[tuple[int, str]]:
@@ -103,54 +91,6 @@ def read_lines(path: Path) -> list[tuple[int, str]]:
     with guarded(repr(str(path)), "UTF-8 text"):
         text = path.read_text(encoding="utf-8-sig")
     return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-
-
-@reader("a list of images")
-def read_list(path: Path, root: Path) -> tuple[list[str], list[str]]:
-    """Read the paths and labels of a list file of `relative/path label` lines.
-
-    Between the two stands a tab, a comma or white space; the label is an integer or the name of a class, without
-    spaces unless a tab comes before it.
-    """
-    paths: list[str] = []
-    labels: list[str] = []
-    for number, line in read_lines(path):
-        match = _LINE.fullmatch(line)
-        if match is None:
-            raise DataError(f"{str(path)!r}, line {number}: expected 'path label', found {line[:80]!r}")
-        paths.append((match["path"] or match["path2"]).strip())
-        labels.append((match["label"] or match["label2"]).strip())
-    if not paths:
-        raise DataError(f"the list {str(path)!r} is empty")
-    if not (root / paths[0]).is_file():
-        raise DataError(
-            f"{str(path)!r}: its first image {paths[0]!r} is not there. Paths are taken relative to {str(root)!r}."
-        )
-    return paths, labels
-
-
-def number_labels(
-    lists: Mapping[str, Sequence[str]], names: Sequence[str] | None
-) -> tuple[list[str], dict[str, IntArray]]:
-    """Return class names, and labels as class indices, of the lists of several splits.
-
-    Integers are indices already, counted from 0; other labels are class names, numbered in alphabetical order or in
-    that of `names`.
-    """
-    every = [label for labels in lists.values() for label in labels]
-    if all(label.lstrip("-").isdecimal() for label in every):
-        found = {split: [int(label) for label in labels] for split, labels in lists.items()}
-        low, high = min(map(min, found.values())), max(map(max, found.values()))
-        # Without names, every class needs an image.
-        most = len(names or every) - 1
-        if low < 0 or high > most:
-            raise DataError(f"labels go from {low} to {high}, but must be from 0 to {most}")
-        return number_classes(found, names or [str(i) for i in range(high + 1)])
-    ordered = list(names) if names is not None else sorted(set(every))
-    index = {name: i for i, name in enumerate(ordered)}
-    if unknown := sorted(set(every) - set(index)):
-        raise DataError(f"the label {unknown[0]!r} is not among the {len(ordered)} class names")
-    return ordered, {split: np.asarray([index[n] for n in labels], np.int64) for split, labels in lists.items()}
 
 
 def number_classes(
@@ -182,8 +122,7 @@ def read_table(path: Path, classes: Sequence[str]) -> dict[str, str]:
         if line.startswith("#"):
             continue
         comma = path.suffix.lower() == ".csv"
-        cells = next(csv.reader([line])) if comma else line.split("\t") if "\t" in line else line.split(" ", 1)
-        key, value, *_ = [*(cell.strip() for cell in cells), "", ""]
+        key, value = split_line(line, comma=comma)
         if not value:
             between = "class,value" if comma else "class<TAB>value"
             raise DataError(f"{str(path)!r}, line {number}: expected '{between}', found {line[:80]!r}")
@@ -266,8 +205,8 @@ def number_targets(
     every = np.concatenate(list(values.values()))
     if every.min() == every.max():
         raise DataError(f"every image has the number {every[0]:g}: there is nothing to distinguish.")
-    edges, _ = _quantile_bins(every, every, _STRATA)
-    strata = {split: _quantile_bins(every, own, _STRATA)[1] for split, own in values.items()}
+    edges, place = _quantile_bins(every, _STRATA)
+    strata = dict(zip(values, np.split(place, np.cumsum([len(own) for own in values.values()])[:-1]), strict=True))
     return [f"{low:g} to {high:g}" for low, high in pairwise(edges.tolist())], strata, dict(values)
 
 

@@ -72,6 +72,8 @@ class Split:
         groups: (n,) group of each image, such as the video of a frame: no split or fold divides a group; None if every
             image is its own.
         feature_rows: row of each image in the features that a dataset has (`unseen.data.sources.features`).
+        members: the datasets that were joined and the names of their splits, under which features are stored; a part
+            of a joined split, such as `take` returns, has none.
     """
 
     names: Sequence[str]
@@ -85,6 +87,7 @@ class Split:
     sampling_keys: Sequence[str] = ()
     groups: IntArray | None = None
     feature_rows: IntArray | None = None
+    members: tuple[tuple[Dataset, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -96,8 +99,7 @@ class Split:
         if not len(self.primary_labels):
             object.__setattr__(self, "primary_labels", self.labels)
         targets = self.labels if self.targets is None else self.targets
-        counts = {"labels": self.labels, "targets": targets, "primary labels": self.primary_labels}
-        for what, values in counts.items():
+        for what, values in (("labels", self.labels), ("targets", targets), ("primary labels", self.primary_labels)):
             if len(values) != len(self):
                 raise DataError(f"a split has {len(self)} images but {len(values)} {what}")
         if len(self.sampling_keys) != len(self):
@@ -117,10 +119,10 @@ class Split:
             fingerprint="" if key_all else digest([self.fingerprint, chosen.tolist()], length=32),
             content_key=(lambda i: key_all(int(chosen[i]))) if key_all else None,
             primary_labels=self.primary_labels[chosen],
-            targets=None if self.targets is None else self.targets[chosen],
+            targets=_at(self.targets, chosen),
             sampling_keys=() if self.sampling_keys is self.names else [self.sampling_keys[i] for i in chosen],
-            groups=None if self.groups is None else self.groups[chosen],
-            feature_rows=None if self.feature_rows is None else self.feature_rows[chosen],
+            groups=_at(self.groups, chosen),
+            feature_rows=_at(self.feature_rows, chosen),
         )
 
     def places_of(self, sample: Split) -> list[int] | None:
@@ -143,16 +145,15 @@ class Split:
         return replace(join_splits([self, other]), fingerprint=fingerprint, content_key=None)
 
     def _compute_fingerprint(self) -> str:
+        if self.members:
+            return digest([member.split(name).fingerprint for member, name in self.members], length=32)
         content_key = self.content_key
         assert content_key is not None
-
-        def keys_of(chunk: range) -> list[bytes]:
-            return [content_key(i) for i in chunk]
 
         chunks = [range(i, min(i + _CHUNK, len(self))) for i in range(0, len(self), _CHUNK)]
         total = hashlib.blake2b(digest_size=16)
         with ThreadPoolExecutor(_FINGERPRINT_THREADS) as pool:
-            keys = chain.from_iterable(pool.map(keys_of, chunks))
+            keys = chain.from_iterable(pool.map(lambda chunk: [content_key(i) for i in chunk], chunks))
             for name, label, key in zip(self.names, self.primary_labels.tolist(), keys, strict=True):
                 # Lengths keep ("ab", "c") and ("a", "bc") apart; file names need not be valid UTF-8.
                 encoded = name.encode("utf-8", "surrogateescape")
@@ -162,20 +163,31 @@ class Split:
         return total.hexdigest()
 
 
-def join_splits(parts: Sequence[Split]) -> Split:
-    """Concatenate several splits."""
-    keyed = all(part.content_key is not None for part in parts)
-    targets = [part.targets for part in parts if part.targets is not None]
-    rows = [part.feature_rows for part in parts if part.feature_rows is not None]
+def _at(column: AnyArray | None, rows: IntArray) -> AnyArray | None:
+    return None if column is None else column[rows]
+
+
+def _joined(columns: Iterable[AnyArray | None]) -> AnyArray | None:
+    known = list(columns)
+    every = [column for column in known if column is not None]
+    return np.concatenate(every) if len(every) == len(known) else None
+
+
+def join_splits(
+    parts: Sequence[Split], labels: Sequence[IntArray] = (), members: Sequence[tuple[Dataset, str]] = ()
+) -> Split:
+    """Concatenate several splits, with other labels and members if given."""
+    keyed = bool(members) or all(part.content_key is not None for part in parts)
     return Split(
         names=[name for part in parts for name in part.names],
-        labels=np.concatenate([part.labels for part in parts]),
+        labels=np.concatenate(labels or [part.labels for part in parts]),
         open=_indexed(parts, lambda part, i: part.open(i)),
         fingerprint="" if keyed else digest([part.fingerprint for part in parts], length=32),
         content_key=_indexed(parts, _content_key) if keyed else None,
-        targets=np.concatenate(targets) if targets and len(targets) == len(parts) else None,
+        targets=_joined(part.targets for part in parts),
         sampling_keys=[name for part in parts for name in part.sampling_keys],
-        feature_rows=np.concatenate(rows) if rows and len(rows) == len(parts) else None,
+        feature_rows=_joined(part.feature_rows for part in parts),
+        members=tuple(members),
     )
 
 
@@ -304,21 +316,6 @@ def check_classes(dataset: Dataset) -> None:
             raise DataError(f"{dataset.id!r} has no {name} images.")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class JoinedSplit(Split):
-    """The images of several datasets, one after the other.
-
-    Attributes:
-        members: the datasets and the names of their splits: what features are extracted from, and stored under. A part
-            of a joined split, such as `take` returns, is a split like any other.
-    """
-
-    members: tuple[tuple[Dataset, str], ...] = ()
-
-    def _compute_fingerprint(self) -> str:
-        return digest([member.split(name).fingerprint for member, name in self.members], length=32)
-
-
 def join_datasets(card: DatasetCard, members: Sequence[Dataset]) -> Dataset:
     """Join datasets: the classes of all, those of the first member first, and the splits that all have.
 
@@ -347,13 +344,7 @@ def join_datasets(card: DatasetCard, members: Sequence[Dataset]) -> Dataset:
     )
 
 
-def _join(members: Sequence[Dataset], name: str) -> JoinedSplit:
-    parts = [member.split(name) for member in members]
-    first = np.cumsum([0, *(len(member.class_names) for member in members)])
-    return JoinedSplit(
-        names=[each for part in parts for each in part.names],
-        labels=np.concatenate([part.labels + start for part, start in zip(parts, first, strict=False)]),
-        open=_indexed(parts, lambda part, i: part.open(i)),
-        content_key=_indexed(parts, _content_key),
-        members=tuple((member, name) for member in members),
-    )
+def _join(members: Sequence[Dataset], name: str) -> Split:
+    starts = np.cumsum([0, *(len(member.class_names) for member in members)])
+    labels = [member.split(name).labels + start for member, start in zip(members, starts, strict=False)]
+    return join_splits([member.split(name) for member in members], labels, [(member, name) for member in members])

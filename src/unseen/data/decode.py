@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from PIL import Image, ImageCms, ImageFile, JpegImagePlugin
+from PIL import ExifTags, Image, ImageFile, JpegImagePlugin
 
 from unseen.core.arrays import Float32Array, IntArray, Pixels
 from unseen.core.errors import DataError
@@ -45,7 +45,6 @@ _TURN = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_ORIENTATION = 0x0112
 
 
 def open_image(source: Path | bytes) -> Image.Image:
@@ -66,22 +65,17 @@ def open_image(source: Path | bytes) -> Image.Image:
     if not source:
         raise DataError("an empty file (0 bytes)")
     # This is what Image.open does, less the decompression bomb warning, which no thread can silence for itself alone.
-    tried: set[str] = set()
-    for load_plugins in (Image.preinit, Image.init):
-        load_plugins()
-        for name in [each for each in Image.ID if each not in tried and each not in NOT_PICTURES]:
-            tried.add(name)
-            factory, accepts = Image.OPEN[name]
-            try:
-                answer = accepts is None or accepts(source[:16])
-                if answer and not isinstance(
-                    answer, str
-                ):  # a string is a reason why it cannot, such as a missing codec
-                    return factory(io.BytesIO(source), "")
-            except MemoryError as error:
-                raise DataError("its header asks for more memory than there is") from error
-            except _READ_ERRORS:
-                continue  # the file has another format
+    Image.preinit()
+    Image.init()
+    for factory, accepts in [Image.OPEN[name] for name in Image.ID if name not in NOT_PICTURES]:
+        try:
+            answer = accepts is None or accepts(source[:16])
+            if answer and not isinstance(answer, str):  # a string is a reason why it cannot, such as a missing codec
+                return factory(io.BytesIO(source), "")
+        except MemoryError as error:
+            raise DataError("its header asks for more memory than there is") from error
+        except _READ_ERRORS:
+            continue  # the file has another format
     raise DataError("not an image that Pillow can read, or one whose header is broken")
 
 
@@ -167,18 +161,13 @@ def _end_with_marker(image: JpegImagePlugin.JpegImageFile) -> None:
 
 def _orientation(image: Image.Image) -> int:
     try:
-        return int(image.getexif().get(_ORIENTATION, 1))
+        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
     except _READ_ERRORS:
         return 1  # a broken EXIF block says nothing about the pixels
 
 
 def _to_rgb(image: Image.Image, background: tuple[int, int, int], form: str | None) -> Image.Image:
     """Convert an image band by band: a whole conversion needs several times the memory of the pixels."""
-    if image.mode == "LAB":
-        lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
-        converted = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
-        assert converted is not None
-        return converted
     if image.mode in {"I", "F"} or image.mode.startswith("I;16"):
         low, high = _range(image, form)
 

@@ -50,16 +50,18 @@ def _encoded(value: object) -> bytes | Path | None:
     """Return the encoded bytes or the file of an image; None if it is decoded."""
     if isinstance(value, dict):
         value = value.get("bytes") or str(value.get("path"))
-    return (
-        Path(value).expanduser() if isinstance(value, str | PathLike) else value if isinstance(value, bytes) else None
-    )
+    if isinstance(value, bytes):
+        return value
+    return Path(value).expanduser() if isinstance(value, str | PathLike) else None
 
 
 def image_key(value: object) -> bytes:
     """Return bytes that change when the image changes."""
     encoded = _encoded(value)
+    if isinstance(encoded, Path):
+        return content_key(encoded)
     if encoded is not None:
-        return content_key(encoded) if isinstance(encoded, Path) else b"file:" + bytes_key(encoded)
+        return b"file:" + bytes_key(encoded)
     if isinstance(value, Image.Image):
         head = f"{value.mode}{value.size}{value.info.get('exif', b'')!r}".encode()
         return bytes_key(head + bytes(value.getpalette() or ()) + value.tobytes())
@@ -86,10 +88,9 @@ def _pixels(value: object) -> Pixels:
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array)
     low, high = float(np.min(array, initial=0)), float(np.max(array, initial=0))
-    if array.dtype.kind == "f" and low >= 0 and high <= 1:
-        return np.ascontiguousarray(np.rint(array * 255).astype(np.uint8))
-    if array.dtype.kind in "iu" and low >= 0 and high <= 255:
-        return np.ascontiguousarray(array.astype(np.uint8))
+    white = {"f": 1, "i": 255, "u": 255}.get(array.dtype.kind, -1)
+    if low >= 0 and high <= white:
+        return np.ascontiguousarray(np.rint(array * (255 // white)).astype(np.uint8))
     raise DataError(
         f"an image has values from {low:.3g} to {high:.3g} ({array.dtype}): uint8, or floats in [0, 1], are taken. "
         "Leave normalisation to the model's preprocessing."
@@ -151,29 +152,10 @@ def find_images(folder: Path, prefix: str, *, links: Callable[[str], bool] = lam
         links: whether a link to a folder is followed, by its path with the prefix.
     """
     found = Found()
-    above = frozenset(_identity(each) for each in (folder.resolve(), *folder.resolve().parents))
-    _Scan(found, links).read(str(folder), prefix, above)
-    found.names.sort()
-    found.links.sort()
-    return found
 
-
-def _identity(folder: Path | str) -> tuple[int, int]:
-    with _readable(folder):
-        status = os.stat(folder)  # noqa: PTH116 - Path.stat costs a third of the time of a scan
-        return status.st_dev, status.st_ino
-
-
-class _Scan:
-    """One walk over a tree of folders."""
-
-    def __init__(self, found: Found, links: Callable[[str], bool]) -> None:
-        self._found, self._links = found, links
-
-    def read(self, folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> None:
-        found = self._found
+    def read(inner: str, prefix: str, above: frozenset[tuple[int, int]]) -> None:
         deeper: list[os.DirEntry[str]] = []
-        with _readable(folder), os.scandir(folder) as entries:
+        with _readable(inner), os.scandir(inner) as entries:
             for entry in entries:
                 if is_litter(entry.name):
                     continue
@@ -186,12 +168,22 @@ class _Scan:
                 elif entry.is_file() or entry.is_symlink():  # a broken link stays, and fails when it is opened
                     found.names.append(prefix + entry.name)
         for entry in deeper:
-            path = prefix + entry.name
-            identity = _identity(entry.path)
-            if entry.is_symlink() and (identity in above or not self._links(path)):
+            path, identity = prefix + entry.name, _identity(entry.path)
+            if entry.is_symlink() and (identity in above or not links(path)):
                 found.links.append(path)
             else:
-                self.read(entry.path, f"{path}/", above | {identity})
+                read(entry.path, f"{path}/", above | {identity})
+
+    read(str(folder), prefix, frozenset(_identity(each) for each in (folder.resolve(), *folder.resolve().parents)))
+    found.names.sort()
+    found.links.sort()
+    return found
+
+
+def _identity(folder: Path | str) -> tuple[int, int]:
+    with _readable(folder):
+        status = os.stat(folder)  # noqa: PTH116 - Path.stat costs a third of the time of a scan
+        return status.st_dev, status.st_ino
 
 
 def content_key(path: Path) -> bytes:

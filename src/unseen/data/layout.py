@@ -85,41 +85,38 @@ def arrange(names: Sequence[str], where: str, layout: str = "") -> Arranged:
     # Images by folder at the top, and those of them in its sub-folders.
     heads = Counter(name.partition("/")[0] for name in names if "/" in name)
     deeper = Counter(name.partition("/")[0] for name in names if name.count("/") > 1)
-    outside = len(names) - heads.total()
-    notes = [f"{_images(outside)} of {where} are in no class folder and were not used."] if outside else []
-    if layout != "classes":
-        splits = splits_by_name(deeper, where)
-        if "train" in splits:
-            notes += _beside(heads, splits, where, layout)
-            return _by_split(names, splits, where, layout, notes)
-        if layout == "splits":
-            raise DataError(f"{where} has no folder for train with class folders inside, so layout=splits is wrong.")
+    splits = {} if layout == "classes" else splits_by_name(deeper, where)
+    notes: list[str] = []
+    if "train" in splits:
+        notes += [*_outside(len(names) - heads.total(), where), *_beside(heads, splits, where, layout)]
+    elif layout == "splits":
+        raise DataError(f"{where} has no folder for train with class folders inside, so layout=splits is wrong.")
+    else:
         named = [head for head in heads if head.lower() in _WORDS]
         # A lone `train` with images in it is a vehicle.
         vehicle = [head.lower() for head in named] == ["train"] and len(heads) > 1 and not deeper[named[0]]
-        if named and not vehicle:
+        if named and not vehicle and layout != "classes":
             raise DataError(
                 f"{where}: the folders {_listed(named)} are named like splits, but there is no train folder with class "
                 "folders inside. Put class folders into train/ and test/, or add ?layout=classes if they are classes."
             )
-    rows = [i for i, name in enumerate(names) if "/" in name]
-    classes, merged = _classes([names[i] for i in rows], where, layout, "classes")
-    return Arranged({"train": rows}, {"train": classes}, {}, (*notes, *merged))
-
-
-def _by_split(names: Sequence[str], splits: Mapping[str, str], where: str, layout: str, notes: list[str]) -> Arranged:
+        splits = {"train": ""}
     rows: dict[str, list[int]] = {}
     classes: dict[str, list[str]] = {}
     for split, folder in splits.items():
-        start = f"{folder}/"
+        start = f"{folder}/" if folder else ""
         own = [i for i, name in enumerate(names) if name.startswith(start)]
         rows[split] = [i for i in own if "/" in names[i][len(start) :]]
-        if loose := len(own) - len(rows[split]):
-            notes.append(f"{_images(loose)} of {folder}/ are in no class folder and were not used.")
         inner = [names[i][len(start) :] for i in rows[split]]
-        classes[split], merged = _classes(inner, f"{where}, {folder}/", layout, "splits")
-        notes += merged
-    return Arranged(rows, classes, splits, tuple(notes))
+        inside = f"{where}, {start}" if start else where
+        classes[split], merged = _classes(inner, inside, layout, "splits" if start else "classes")
+        notes += [*_outside(len(own) - len(inner), start or where), *merged]
+    return Arranged(rows, classes, {split: folder for split, folder in splits.items() if folder}, tuple(notes))
+
+
+def _outside(count: int, where: str) -> list[str]:
+    """Return a note on images that are in no class folder, if there are any."""
+    return [f"{_images(count)} of {where} are in no class folder and were not used."] if count else []
 
 
 def _beside(heads: Mapping[str, int], splits: Mapping[str, str], where: str, layout: str) -> list[str]:
@@ -149,29 +146,26 @@ def _classes(names: Sequence[str], where: str, layout: str, merge: str) -> tuple
     found = [name.partition("/")[0] for name in names]
     if layout:
         return found, []
-    direct: set[str] = set()
+    parts = [name.split("/") for name in names]
+    direct = {part[0] for part in parts if len(part) == 2}
     below: dict[str, set[str]] = {}
-    for own, name in zip(found, names, strict=True):
-        inner, deeper, _ = name[len(own) + 1 :].partition("/")
+    for own, inner, *deeper in parts:
         if deeper:
             below.setdefault(own, set()).add(inner)
-        else:
-            direct.add(own)
-    several = {own: inner for own, inner in below.items() if own not in direct and len(inner) > 1}
+    several = [(own, inner) for own, inner in below.items() if own not in direct and len(inner) > 1]
     if several:
-        own, folders = next(iter(several.items()))
+        own, folders = several[0]
         raise DataError(
             f"{where}: the folder {own!r} has no images of its own, but {len(folders):,} sub-folders with images "
             f"({_listed(sorted(folders))}). Add ?layout=nested if each sub-folder is a class, named "
             f"{own + '/' + min(folders)!r}, or ?layout={merge} if all their images belong to the class {own!r}."
         )
-    if not below:
-        return found, []
-    return found, [f"Images in sub-folders of the class folders {_listed(sorted(below))} belong to these classes."]
+    note = f"Images in sub-folders of the class folders {_listed(sorted(below))} belong to these classes."
+    return found, [note] if below else []
 
 
 def _images(count: int) -> str:
-    return f"{count:,} image{'' if count == 1 else 's'}"
+    return "1 image" if count == 1 else f"{count:,} images"
 
 
 def _listed(names: Sequence[str]) -> str:

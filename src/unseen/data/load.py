@@ -18,7 +18,7 @@ from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.guard import read_patiently
 from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
-from unseen.core.source import Catalogue, Source
+from unseen.core.registry import Catalogue, Source
 from unseen.data.dataset import Dataset, join_splits
 from unseen.data.subset import select, shuffle_labels
 
@@ -58,8 +58,7 @@ for _scheme, _target in {
     "parquet": "sources.table:ParquetSource",
     "zip": "sources.zip:ZipSource",
     "wds": "sources.wds:WdsSource",
-    "hf": "sources.libraries:HfSource",
-    "torchvision": "sources.libraries:TorchvisionSource",
+    "hf": "sources.hf:HfSource",
     "imagenet": "sources.imagenet.source:ImageNetSource",
     "packaged": "sources.packaged:PackagedSource",
     "procedural": "sources.procedural:ProceduralSource",
@@ -163,19 +162,19 @@ class _FunctionSource(DatasetSource):
 
     def load(self, name: str, options: Options) -> Dataset:
         """Call the function with the variant and the options that it takes."""
-        parameters = list(inspect.signature(self.function).parameters.values())
+        signature = inspect.signature(self.function)
         arguments = [name] if name else []
-        takes_variant = parameters and parameters[0].kind in (
-            inspect.Parameter.POSITIONAL_ONLY,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        )
-        if arguments and not takes_variant:
-            raise UsageError(f"dataset {self.scheme!r} has no variants, so {name!r} means nothing")
-        if not arguments and takes_variant and parameters[0].default is inspect.Parameter.empty:
-            raise UsageError(f"dataset {self.scheme!r} needs a variant: write {self.scheme}:NAME")
-        by_name = [p.name for p in parameters[len(arguments) :] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        values = {each: value for each in by_name if (value := options.text(each)) is not None}
+        values = {
+            key: value for key in [*signature.parameters][len(arguments) :] if (value := options.text(key)) is not None
+        }
         options.finish()
+        try:
+            signature.bind(*arguments, **values)
+        except TypeError as error:
+            raise UsageError(
+                f"dataset {self.scheme!r}: its function takes other arguments ({error}). A variant is written "
+                f"{self.scheme}:NAME, an option {self.scheme}?NAME=VALUE."
+            ) from None
         loaded = self.function(*arguments, **values)
         if not isinstance(loaded, Dataset):
             raise UsageError(f"dataset {self.scheme!r}: its function returned {type(loaded).__name__}, not a Dataset")

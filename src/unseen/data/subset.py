@@ -10,14 +10,42 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
+from unseen.core.names import Options, as_number
 from unseen.core.run_record import RunRecord
 from unseen.data.dataset import CLASS, Dataset, Split
+
+
+@dataclass(frozen=True)
+class Division:
+    """How test and validation images are sampled from the train images: shares of every class, and the seed."""
+
+    test: float = 0.2
+    val: float = 0.0
+    seed: int = 0
+
+    @classmethod
+    def read(cls, options: Options, *, files: bool = False) -> tuple[Self, dict[str, str]]:
+        """Read the options test, val and seed.
+
+        Args:
+            files: return test and val that are no numbers: they name files with the images of these splits.
+        """
+        shares: dict[str, float] = {}
+        named: dict[str, str] = {}
+        for split in ("test", "val"):
+            text = options.text(split)
+            if files and text is not None and as_number(text) is None:
+                named[split] = text
+            elif (share := options.fraction(split)) is not None:
+                shares[split] = share
+        return cls(**shares, seed=options.integer("seed") or 0), named
 
 
 def draw_order(names: Sequence[str], seed: int) -> IntArray:
@@ -151,11 +179,8 @@ def shuffle_labels(dataset: Dataset, seed: int) -> Dataset:
     splits = {}
     for name, split in dataset.splits.items():
         order = draw_order([f"shuffled labels {key}" for key in split.sampling_keys], seed)
-        splits[name] = replace(
-            split,
-            labels=split.labels[order],
-            targets=None if split.targets is None else split.targets[order],
-        )
+        targets = None if split.targets is None else split.targets[order]
+        splits[name] = replace(split, labels=split.labels[order], targets=targets)
     return replace(dataset, splits=splits)
 
 

@@ -9,27 +9,27 @@ images without a file are sampled by their content.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cache
 from threading import Lock
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
-from PIL import Image
 
 from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
-from unseen.core.names import Options, as_number
 from unseen.core.records import DatasetCard
 from unseen.core.registry import OBJECT_SCHEME
 from unseen.core.run_record import Dropped, RunRecord, dropped
 from unseen.data.columns import is_unlabelled, number_classes, number_targets, several_targets, target_of
 from unseen.data.dataset import ALL, CLASS, NUMBER, Dataset, Split, Target, Whole
 from unseen.data.images import image_key, to_image
-from unseen.data.subset import single_image_classes, stratified_split
+from unseen.data.subset import Division, single_image_classes, stratified_split
 
-#: Limit of decoded images that are cached between the computation of keys and the extraction, in bytes.
-_CACHE_BYTES = 256 << 20
+_DEFAULT_DIVISION = Division()
 
 
 class Items(Protocol):
@@ -99,13 +99,12 @@ class LabelledImages:
         if self.split is not None:
             split = replace(self.split, labels=none, primary_labels=none)
         else:
-            names = list(self.names or [f"{i:08d}" for i in range(len(self))])
-            reader = _Reader(self.items)
+            read = _reader(self.items)
             split = Split(
-                names=names,
+                names=list(self.names or [f"{i:08d}" for i in range(len(self))]),
                 labels=none,
-                open=reader.open,
-                content_key=self.keys or reader.key,
+                open=lambda i: to_image(read(i)),
+                content_key=self.keys or cache(lambda i: image_key(read(i))),
                 sampling_keys=self.sampling_keys or (),
             )
         name = self.id or f"{OBJECT_SCHEME}:{self.title}@{split.fingerprint[:12]}"
@@ -134,83 +133,16 @@ def file_sampling_keys(paths: Sequence[object]) -> list[str]:
     return below_common_folder([os.path.abspath(os.path.expanduser(str(path))) for path in paths])  # noqa: PTH100, PTH111
 
 
-class _Reader:
-    """Read images and their content keys.
+def _reader(items: Items) -> Callable[[int], object]:
+    """Return a function that reads an image; items of other libraries one by one, as they may not be thread-safe."""
+    plain = isinstance(items, list | tuple | np.ndarray) or getattr(items, "threadsafe", False)
+    lock = nullcontext() if plain else Lock()
 
-    Datasets of other libraries are read one image at a time, because they may not be thread-safe; a limited number of
-    their decoded images is cached between the two reads.
-    """
+    def read(i: int) -> object:
+        with lock:
+            return items[i]
 
-    def __init__(self, items: Items) -> None:
-        self._items, self._lock, self._room = items, Lock(), _CACHE_BYTES
-        self._locked = not isinstance(items, list | tuple | np.ndarray) and not getattr(items, "threadsafe", False)
-        self._cached: dict[int, Any] = {}
-        self._keys: dict[int, bytes] = {}
-
-    def key(self, i: int) -> bytes:
-        if i not in self._keys:
-            value = self._value(i)
-            size = value.width * value.height * 4 if isinstance(value, Image.Image) else getattr(value, "nbytes", 0)
-            if self._locked and size and self._room >= size:
-                self._room -= size
-                self._cached[i] = value
-            self._keys[i] = image_key(value)
-        return self._keys[i]
-
-    def open(self, i: int) -> Image.Image:
-        value = self._cached.pop(i, None)
-        return to_image(self._value(i) if value is None else value)
-
-    def _value(self, i: int) -> object:
-        if not self._locked:
-            return self._items[i]
-        with self._lock:
-            return self._items[i]
-
-
-@dataclass(frozen=True)
-class Division:
-    """How test and validation images are sampled from the train images: shares of every class, and the seed."""
-
-    test: float = 0.2
-    val: float = 0.0
-    seed: int = 0
-
-    @classmethod
-    def read(cls, options: Options, *, files: bool = False) -> tuple[Self, dict[str, str]]:
-        """Read the options test, val and seed.
-
-        Args:
-            files: return test and val that are no numbers: they name files with the images of these splits.
-        """
-        shares: dict[str, float] = {}
-        named: dict[str, str] = {}
-        for split in ("test", "val"):
-            text = options.text(split)
-            if files and text is not None and as_number(text) is None:
-                named[split] = text
-            elif (share := options.fraction(split)) is not None:
-                shares[split] = share
-        return cls(**shares, seed=options.integer("seed") or 0), named
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Rows of a whole set of images, with their labels, with targets if these are more than classes, and groups."""
-
-    whole: Dataset
-    rows: IntArray
-    labels: IntArray
-    targets: AnyArray | None
-    groups: IntArray | None = None
-
-    def take(self, chosen: IntArray) -> _Part:
-        targets, groups = (None if each is None else each[chosen] for each in (self.targets, self.groups))
-        return _Part(self.whole, self.rows[chosen], self.labels[chosen], targets, groups)
-
-    def split(self) -> Split:
-        taken = self.whole.split(ALL).take(self.rows, self.labels)
-        return replace(taken, whole=Whole(self.whole, self.rows), targets=self.targets, groups=self.groups)
+    return read
 
 
 def _group_numbers(
@@ -218,16 +150,17 @@ def _group_numbers(
 ) -> tuple[dict[str, IntArray], list[str]]:
     """Return the groups of the labelled images, by split, and a note if two splits share some."""
     texts = {name: [str(own.groups[i]) for i in rows[name]] for name, own in images.items() if own.groups is not None}
-    numbers = {text: place for place, text in enumerate(sorted({t for each in texts.values() for t in each}))}
+    splits = Counter(text for own in texts.values() for text in set(own))
+    numbers = {text: place for place, text in enumerate(sorted(splits))}
     found = {name: np.asarray([numbers[text] for text in own], np.int64) for name, own in texts.items()}
-    shared = sum(1 for text in numbers if sum(text in set(own) for own in texts.values()) > 1)
+    shared = sum(count > 1 for count in splits.values())
     note = f"{shared:,} groups have images in more than one split, so that test images are not independent of train"
     return found, [note] if shared else []
 
 
 def divide(
     images: Mapping[str, LabelledImages],
-    division: Division = Division(),
+    division: Division = _DEFAULT_DIVISION,
     *,
     group: str = OBJECT_SCHEME,
     ordered: bool = False,
@@ -250,34 +183,39 @@ def divide(
         raise DataError(f"there are no images to train on; found the splits {', '.join(images)}.")
     target, classes, labels, targets = learn_targets(images, rows)
     groups, shared = _group_numbers(images, rows)
-    parts = {
-        name: _Part(own.whole(), rows[name], labels[name], targets.get(name), groups.get(name))
-        for name, own in images.items()
-    }
+    wholes = {name: own.whole() for name, own in images.items()}
+    # By split: the images that it is taken from, and which of their labelled ones.
+    parts = {name: (name, np.arange(len(own))) for name, own in rows.items()}
     untested: tuple[str, ...] = ()
     if "test" not in parts and "val" in parts:
         parts["test"] = parts.pop("val")
     elif "test" not in parts:
-        train = parts["train"]
-        every = images["train"].keys_of(train.whole.split(ALL))
-        keys = [every[i] for i in train.rows]
+        every = images["train"].keys_of(wholes["train"].split(ALL))
+        keys = [every[i] for i in rows["train"]]
         shares = {"test": division.test, "val": division.val}
-        sampled = stratified_split(keys, train.labels, **shares, seed=division.seed, groups=train.groups)
+        sampled = stratified_split(keys, labels["train"], **shares, seed=division.seed, groups=groups.get("train"))
         if ordered:
             sampled = {name: np.asarray(sorted(own, key=keys.__getitem__), np.int64) for name, own in sampled.items()}
-        untested = single_image_classes(classes, train.labels) if division.test and target == CLASS else ()
-        parts = {name: train.take(chosen) for name, chosen in sampled.items()}
-    for name, part in parts.items():
-        untrained = np.setdiff1d(part.labels, parts["train"].labels)
+        untested = single_image_classes(classes, labels["train"]) if division.test and target == CLASS else ()
+        parts = {name: ("train", chosen) for name, chosen in sampled.items()}
+
+    def split_of(own: str, chosen: IntArray) -> Split:
+        taken = wholes[own].split(ALL).take(rows[own][chosen], labels[own][chosen])
+        several, group = (each[own][chosen] if own in each else None for each in (targets, groups))
+        return replace(taken, whole=Whole(wholes[own], rows[own][chosen]), targets=several, groups=group)
+
+    splits = {name: split_of(*part) for name, part in parts.items()}
+    for name, split in splits.items():
+        untrained = np.setdiff1d(split.labels, splits["train"].labels)
         if target == CLASS and len(untrained):
             raise DataError(
-                f"the class {classes[untrained[0]]!r} has images in {name} but none in train. Every class needs images "
-                "to train on."
+                f"the class {classes[untrained[0]][:80]!r} has images in {name} but none in train. Every class needs "
+                "images to train on."
             )
-    splits = {name: part.split() for name, part in parts.items()}
     if division.test and not len(splits["test"]):
         raise DataError(
-            f"no class has two images ({classes[0]!r} has one), so none can be held out to test on. Give test images."
+            f"no class has two images ({classes[0][:80]!r} has one), so none can be held out to test on. Give test "
+            "images."
         )
     first = next(iter(images.values()))
     card = DatasetCard(

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from unseen.core.progress import NoProgress as NoProgress
     from unseen.core.progress import Progress as Progress
     from unseen.features.extraction import extract as extract
+    from unseen.features.manifest import Extraction as Extraction
     from unseen.features.manifest import Manifest as Manifest
     from unseen.features.manifest import Part as Part
     from unseen.features.manifest import Skipped as Skipped
     from unseen.features.rows import FeatureRows as FeatureRows
     from unseen.features.rows import StoredFeatures as StoredFeatures
-    from unseen.features.settings import Extraction as Extraction
     from unseen.features.store import Entry as Entry
     from unseen.features.store import FeatureStore as FeatureStore
     from unseen.features.store import FeatureWriter as FeatureWriter

@@ -29,18 +29,10 @@ from unseen.core.guard import read_patiently
 from unseen.core.records import Preprocessing
 from unseen.data import Split, decode_rgb
 from unseen.data.decode import resize_like_tf
-from unseen.features.manifest import Skipped
-from unseen.features.settings import Truncated
+from unseen.features.manifest import Skipped, Truncated
 
 #: First image, and the one after the last.
 Span = tuple[int, int]
-
-_FILTERS = {
-    "nearest": Image.Resampling.NEAREST,
-    "bilinear": Image.Resampling.BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
-}
 
 
 def to_pixels(image: Image.Image, preprocessing: Preprocessing, *, truncated: Truncated = "refuse") -> Pixels:
@@ -65,7 +57,7 @@ def to_pixels(image: Image.Image, preprocessing: Preprocessing, *, truncated: Tr
 
 def _resize(rgb: Image.Image, target: tuple[int, int], interpolation: str) -> Image.Image:
     if interpolation != "tf-bilinear":
-        return rgb.resize(target, _FILTERS[interpolation])
+        return rgb.resize(target, Image.Resampling[interpolation.upper()])
     resized = resize_like_tf(np.asarray(rgb, np.uint8), target[1], target[0])
     return Image.fromarray(np.rint(resized).astype(np.uint8))
 

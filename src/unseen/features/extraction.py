@@ -9,10 +9,8 @@ own images alone, so its bytes do not depend on the worker.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -29,13 +27,13 @@ from unseen.core.progress import NoProgress, Progress
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
 from unseen.features.batches import Batch, KnownRows, batch_spans, collect_parts, run_batches, runs_in_workers
+from unseen.features.manifest import Extraction
 from unseen.features.part import PartLayers, PartRows
 from unseen.features.rows import StoredFeatures
-from unseen.features.settings import Extraction
 from unseen.features.store import FeatureStore, FeatureWriter
 
-#: Receives the rows of a part, with their keys and their provenance.
-PartReceiver = Callable[[dict[str, FeatureKey], PartLayers, dict[str, object]], None]
+#: The rows of a part with their keys and their provenance.
+KeyedPart = tuple[dict[str, FeatureKey], PartLayers, dict[str, object]]
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,6 @@ class Described:
     keys: dict[str, FeatureKey]
     total: int
     runtime: RuntimeName
-
-    @property
-    def title(self) -> str:
-        return _title(self.keys)
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class ExtractionJob:
         for known, held, runtime in _RUNTIMES:
             if known == wanted and held is module:
                 return runtime
-        runtime = make_runtime(self.backbone, self.layers, threads=1, **self.settings)
+        runtime = make_runtime(self.backbone, self.layers, **self.settings)
         _RUNTIMES[:] = [(wanted, module, runtime)]
         return runtime
 
@@ -151,14 +145,14 @@ class ExtractionJob:
         chosen: RuntimeName = "onnx" if next(iter(keys.values())).runtime == "onnx" else "torch"
         return Described(keys, len(self.images), chosen)
 
-    def extract_parts(self, starts: Sequence[int], part_size: int, give: PartReceiver) -> None:
-        """Extract the parts that begin at the images `starts`, and pass each with its keys and provenance to `give`."""
+    def extract_parts(self, starts: Sequence[int], part_size: int) -> Iterator[KeyedPart]:
+        """Extract the parts that begin at the images `starts`, and yield each with its keys and its provenance."""
         runtime, total = self.runtime(), len(self.images)
         keys = self.keys(self.dataset, runtime.name, runtime.precision)
         began = time.perf_counter()
         for part in self.parts(runtime, starts, part_size):
             images = min(part_size, total - next(iter(part.values())).first)
-            give(keys, part, self.provenance(runtime, time.perf_counter() - began, images))
+            yield keys, part, self.provenance(runtime, time.perf_counter() - began, images)
             began = time.perf_counter()
 
     def provenance(self, runtime: Runtime, seconds: float, images: int) -> dict[str, object]:
@@ -309,7 +303,7 @@ def measure_speed(
     """
     if not len(images):
         raise DataError("there is no image to measure the speed with.")
-    runtime = make_runtime(backbone, device=device, precision=precision, threads=1, cache=graphs)
+    runtime = make_runtime(backbone, device=device, precision=precision, cache=graphs)
     size = 8 if runs_in_workers(runtime) else 128
     spans = batch_spans(0, len(images), part_size=len(images), batch_size=size)
     speed = 0.0
@@ -346,7 +340,7 @@ def measure_cost(
     """Return the latency and the memory of a model: the fastest of several runs, at most about two seconds in all."""
     import torch
 
-    runtime = make_runtime(backbone, device=device, precision=precision, threads=1, cache=graphs)
+    runtime = make_runtime(backbone, device=device, precision=precision, cache=graphs)
 
     def fastest(images: int, runs: int) -> float:
         pixels, found = backbone.example(images, seed=0).numpy(), []
@@ -363,35 +357,17 @@ def measure_cost(
     on_gpu = (best_device() if device == "auto" else device).startswith("cuda")
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    with PeakMemory() as peak:
-        per_image = fastest(batch, 2) / batch
-    gained = torch.cuda.max_memory_allocated() - weights if on_gpu else peak.bytes
+    before = _peak_memory(reset=True)
+    per_image = fastest(batch, 2) / batch
+    gained = torch.cuda.max_memory_allocated() - weights if on_gpu else (_peak_memory() - before if before else 0)
     return Cost(latency, min(per_image, latency), batch, weights + max(gained, 0))
 
 
-class PeakMemory:
-    """Sample the resident memory of this process in a thread; `bytes` is its largest growth."""
-
-    bytes = 0
-
-    def __enter__(self) -> PeakMemory:
-        self._start, self._done = _resident(), threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.002):
-            self.bytes = max(self.bytes, _resident() - self._start)
-
-
-def _resident() -> int:
-    """Return the resident memory of this process in bytes; 0 if the system does not state it."""
+def _peak_memory(*, reset: bool = False) -> int:
+    """Return the peak resident memory of this process in bytes, since now with `reset`; 0 if the system has none."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        if reset:
+            Path("/proc/self/clear_refs").write_text("5")
+        return 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
     except (OSError, ValueError, IndexError):
         return 0

@@ -1,4 +1,4 @@
-"""The manifest of an entry: which parts it has, and whether they cover every image.
+"""The manifest of an entry: which parts it has, and whether they cover every image; the settings of an extraction.
 
 `manifest.json` follows from the key and the images alone. It holds no time, version or host name, so an extraction
 that was interrupted and resumed leaves the same bytes as one that was not. `provenance.json` beside it records how and
@@ -7,6 +7,8 @@ when the features were made.
 The features of a key are in `<root>/<model>/<dataset>/<split>/<digest>/`. The three upper names are for people: short,
 safe on any file system, and different for different ids. The last one, the digest of the whole key, identifies the
 entry.
+
+This module imports no deep-learning library, so that help and plans are fast.
 """
 
 from __future__ import annotations
@@ -15,17 +17,18 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
-from unseen.core.errors import StoreError
+from unseen.backbones.load import RuntimeName
+from unseen.core.errors import StoreError, UsageError
 from unseen.core.files import write_whole
 from unseen.core.guard import read_patiently
-from unseen.core.identity import canonical_json, digest
-from unseen.core.records import FeatureKey
+from unseen.core.identity import Natural, Positive, canonical_json, check_options, digest, option
+from unseen.core.records import FeatureKey, Preprocessing
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -238,3 +241,46 @@ def folder_name(text: str) -> str:
         slug = f"{slug[:18]}--{slug[-(_LONGEST - 20) :]}"
     tail = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{slug}-{tail}" if slug else f"id-{tail}"
+
+
+# ---- settings --------------------------------------------------------------------------------------------------------
+
+Truncated = Literal["refuse", "accept"]
+Precision = Literal["fp32", "bf16", "fp16"]
+
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """How to extract. The defaults suit any machine; numbers agree across devices because fp32 is one of them."""
+
+    device: str = option("auto", neutral="devices agree to 1e-4", help="Device: auto, cpu, cuda, cuda:1 or mps.")
+    runtime: RuntimeName = option("auto", help="auto is onnx on the CPU (openvino in bf16) and torch elsewhere.")
+    precision: Precision = option("fp32", help="Precision of the computation.")
+    dtype: Literal["float32", "float16"] = option("float32", help="Of the stored features; float16 halves the disk.")
+    workers: Natural = option(0, neutral="images are independent", help="Threads; 0 means one per core.")
+    batch_size: Natural = option(
+        0, neutral="images are independent", help="Images per batch; 0 means 8 on the CPU, 128 elsewhere."
+    )
+    part_size: Positive = option(
+        1024, neutral="parts are joined", help="Images per part file: what a kill loses at most."
+    )
+    truncated: Truncated = option("refuse", help="accept keeps images whose file ends early, as ImageNet-CoG does.")
+    graphs: Path | None = option(None, neutral="a cache", help="Folder for exported graphs; under the home by default.")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if not _DEVICE.fullmatch(self.device):
+            raise UsageError(f"device {self.device!r} is none of auto, cpu, cuda, cuda:NUMBER, mps.")
+
+
+def tf_preprocessing(own: Preprocessing, *, centred: bool = False) -> Preprocessing:
+    """Return the preprocessing of the authors of VTAB: both sides resized as TensorFlow 1 does.
+
+    Args:
+        own: of the model; its size, mean and deviation are kept, because they belong to its weights.
+        centred: values in [-1, 1] instead, for a network that is trained from scratch.
+    """
+    resized = replace(own, resize=own.size, mode="squash", interpolation="tf-bilinear")
+    return replace(resized, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)) if centred else resized

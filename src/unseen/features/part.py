@@ -43,9 +43,7 @@ Check = Literal["sha256", "size", "again"]
 Stamp = tuple[int, int, int, int, int]
 
 DESCRIPTION = re.compile(r"part-(\d{5,})\.json")
-_NAMES = {np.dtype("<f2"): "F16", np.dtype("<f4"): "F32", np.dtype("<i8"): "I64"}
-_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
-_LONGEST_HEADER = 1 << 16
+_NAMES = {np.dtype("<f2"): "F16", np.dtype("<f4"): "F32"}
 _ADDRESS = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 # A file system's clock may stand still for a while: a file that changed within this time could change again unnoticed.
 _SETTLED_NS = 2_000_000_000
@@ -89,18 +87,22 @@ def encode_part(features: FloatingArray, labels: IntArray, index: IntArray) -> l
     """Return the blocks of a part file. Equal arrays always give equal bytes."""
     if len(features) == 0:
         features = np.zeros((0, 0), np.float32)
+    arrays = [np.ascontiguousarray(each, each.dtype.newbyteorder("<")) for each in (index, labels, features)]
+    blocks = [memoryview(each.reshape(-1).view(np.uint8).data) for each in arrays]
+    return [_header(features.shape, arrays[2].dtype), *blocks]
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """Return the beginning of the file of a part whose features have this shape and type."""
+    rows, end = shape[0], 0
     header: dict[str, Any] = {}
-    blocks: list[Block] = []
-    end = 0
     # The format requires wide types first, then names in order.
-    for name, array in (("index", index), ("labels", labels), ("features", features)):
-        data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        begin, end = end, end + data.nbytes
-        header[name] = {"dtype": _NAMES[data.dtype], "shape": list(data.shape), "data_offsets": [begin, end]}
-        blocks.append(memoryview(data.reshape(-1).view(np.uint8).data))
+    for name, kind, own in (("index", "I64", (rows,)), ("labels", "I64", (rows,)), ("features", _NAMES[dtype], shape)):
+        begin, end = end, end + math.prod(own) * (8 if kind == "I64" else dtype.itemsize)
+        header[name] = {"dtype": kind, "shape": list(own), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return [len(text).to_bytes(8, "little") + text, *blocks]
+    return len(text).to_bytes(8, "little") + text
 
 
 def write_part_file(folder: Path, rows: PartRows, manifest: Manifest) -> Description:
@@ -240,9 +242,11 @@ def _read_part(path: Path, part: Part, dim: int, dtype: str, check: Check) -> Pa
             _check_sha256(file, stamp, part.sha256, path)
         shape = (part.rows, dim) if part.rows else (0, 0)
         kind = np.dtype(dtype if part.rows else "float32").newbyteorder("<")
-        offset = _check_header(file, path, shape, kind) + 16 * part.rows  # after the indices and the labels
-        if offset + kind.itemsize * math.prod(shape) != size:
-            raise _corrupt(path, "its header leaves no room for its data, or too much")
+        header = _header(shape, kind)
+        file.seek(0)
+        offset = len(header) + 16 * part.rows  # after the indices and the labels
+        if file.read(len(header)) != header or offset + kind.itemsize * math.prod(shape) != size:
+            raise _corrupt(path, f"its header and size are not those of features {shape} {kind}")
         index, labels = (np.frombuffer(file.read(8 * part.rows), "<i8") for _ in range(2))
     images = np.arange(part.first, part.last + 1, dtype=np.int64)
     if not np.array_equal(index, images[~np.isin(images, [image.index for image in part.skipped])]):
@@ -257,22 +261,6 @@ def _check_sha256(file: BufferedReader, stamp: Stamp, expected: str, path: Path)
         raise _corrupt(path, f"its sha256 is {found[:12]}..., the manifest says {expected[:12]}...")
     if now - max(stamp[3:]) > _SETTLED_NS:
         _verified.add((stamp, expected))
-
-
-def _check_header(file: BufferedReader, path: Path, shape: tuple[int, int], kind: np.dtype[Any]) -> int:
-    """Verify the header, leave `file` at its end, and return that position."""
-    file.seek(0)
-    length = int.from_bytes(file.read(8), "little")
-    try:
-        header = json.loads(file.read(min(length, _LONGEST_HEADER)))
-        entry = header["features"]
-        found = tuple(entry["shape"]), _DTYPES[entry["dtype"]]
-        order = [header[name]["data_offsets"][0] for name in ("index", "labels", "features")]
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise _corrupt(path, f"its header cannot be read ({type(error).__name__}: {error})") from error
-    if found != (shape, kind) or order != [0, 8 * shape[0], 16 * shape[0]]:
-        raise _corrupt(path, f"it holds features {found[0]} {found[1]}, the manifest says {shape} {kind}")
-    return 8 + length
 
 
 def _check_arrays(rows: PartRows) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -75,9 +75,11 @@ class FeatureRows:
         self.ndim = 2
 
     @classmethod
-    def of(cls, rows: Any) -> FeatureRows:
-        """Return an array or array-like of shape (n, d) as `FeatureRows`, without a copy."""
-        return rows if isinstance(rows, FeatureRows) else cls([_ArrayRows(rows)], int(rows.shape[1]), rows.dtype)
+    def of(cls, rows: Any, dtype: npt.DTypeLike | None = None) -> FeatureRows:
+        """Return an array or array-like of shape (n, d) as `FeatureRows`, without a copy; blocks get the `dtype`."""
+        if isinstance(rows, FeatureRows):
+            return rows
+        return cls([_ArrayRows(rows)], int(rows.shape[1]), rows.dtype if dtype is None else dtype)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -87,11 +89,6 @@ class FeatureRows:
 
     def __reduce__(self) -> tuple[object, ...]:
         return FeatureRows, (self._parts, self.shape[1], self.dtype, self._selection)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory that `to_array` takes."""
-        return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def select(self, rows: IntArray) -> FeatureRows:
         """Return the given rows, in that order, without a copy of their features."""
@@ -112,33 +109,26 @@ class FeatureRows:
             )
         selection = None
         if self._selection is not None or second._selection is not None:
-            selection = np.concatenate([self._positions(), second._positions() + self._ends[-1]])
+            selection = np.concatenate([self._positions, second._positions + self._ends[-1]])
         dtype = np.result_type(self.dtype, second.dtype)
         return FeatureRows((*self._parts, *second._parts), self.shape[1], dtype, selection)
 
     def __getitem__(self, rows: RowIndex) -> FloatingArray:
-        if isinstance(rows, slice):
+        if isinstance(rows, slice) and self._selection is None:
             begin, end, step = rows.indices(len(self))
-            if step == 1 and self._selection is None:
+            if step == 1:
                 return self._range(begin, end)
-            return self._gather(np.arange(begin, end, step))
         if isinstance(rows, tuple):
             raise TypeError("features are indexed by rows only: select the rows first, then columns of the result")
-        wanted = np.asarray(rows)
-        if wanted.ndim == 0 and wanted.dtype.kind in "iu":
-            row: FloatingArray = self._gather(wanted.reshape(1))[0]
-            return row
-        if wanted.ndim == 1 and wanted.dtype == bool:
-            if len(wanted) != len(self):
-                raise IndexError(f"a mask of {len(wanted)} does not fit {len(self)} rows")
-            return self._gather(np.flatnonzero(wanted))
-        if wanted.ndim == 1 and (wanted.dtype.kind in "iu" or len(wanted) == 0):
-            return self._gather(wanted.astype(np.int64))
-        raise TypeError(f"rows are a slice, whole numbers or a mask, not {wanted.dtype} of shape {wanted.shape}")
+        wanted = self._positions[np.zeros(0, np.int64) if isinstance(rows, list) and not rows else rows]
+        if np.ndim(wanted) > 1:
+            raise TypeError(f"rows are a slice, whole numbers or a mask, not an array of shape {np.shape(wanted)}")
+        found = self._gather(np.atleast_1d(wanted))
+        return found if np.ndim(wanted) else found[0]
 
     def __iter__(self) -> Iterator[FloatingArray]:
-        for chunk in self.chunks(1024):
-            yield from chunk
+        for begin in range(0, len(self), 1024):
+            yield from self[begin : begin + 1024]
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatingArray:
         if copy is False:
@@ -146,17 +136,11 @@ class FeatureRows:
         array = self.to_array()
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def chunks(self, rows: int) -> Iterator[FloatingArray]:
-        """Yield consecutive blocks of `rows` rows; the last may have fewer."""
-        if rows < 1:
-            raise ValueError(f"a chunk has at least one row, not {rows}")
-        for begin in range(0, len(self), rows):
-            yield self[begin : begin + rows]
-
     def to_array(self) -> FloatingArray:
         """Return all rows in memory."""
         return self[:]
 
+    @cached_property
     def _positions(self) -> IntArray:
         """Return the number of each row among those of the parts."""
         return np.arange(len(self)) if self._selection is None else self._selection
@@ -175,12 +159,8 @@ class FeatureRows:
             release_pages(piece)
         return result
 
-    def _gather(self, rows: AnyArray) -> FloatingArray:
-        rows = np.where(rows < 0, rows + len(self), rows)
-        if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
-            raise IndexError(f"a row is out of range: there are {len(self)}")
-        if self._selection is not None:
-            rows = self._selection[rows]
+    def _gather(self, rows: IntArray) -> FloatingArray:
+        """Return rows by their numbers among those of the parts."""
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
             return self._range(int(rows[0]), int(rows[-1]) + 1)
         result = np.empty((len(rows), self.shape[1]), self.dtype)

@@ -14,7 +14,7 @@ order; the process that adds the last one completes the entry.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +22,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from unseen.core.arrays import FloatingArray, IntArray
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.core.files import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.core.records import FeatureKey
@@ -33,7 +32,6 @@ from unseen.features.manifest import (
     PART,
     PROVENANCE,
     Manifest,
-    Skipped,
     entry_folder,
     folder_name,
     load_manifest,
@@ -241,13 +239,16 @@ class FeatureStore:
         manifest = load_manifest(folder) or Manifest(key, total, part_size)
         return manifest.part_size, missing_parts(folder, manifest)
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield every entry of the store, including damaged ones, in the order of the folders."""
-        for folder in sorted(self.root.glob("*/*/*/*")):
-            if DIGEST.fullmatch(folder.name) and folder.relative_to(self.root).parts[0] != LOCKS:
-                # Another process may be removing it.
-                with suppress(FileNotFoundError):
-                    yield _entry(folder)
+    def folders(self) -> list[Path]:
+        """Return the folder of every entry, sorted."""
+        found = sorted(self.root.glob("*/*/*/*"))
+        return [path for path in found if DIGEST.fullmatch(path.name) and path.relative_to(self.root).parts[0] != LOCKS]
+
+    def entries(self, folders: Iterable[Path] | None = None) -> Iterator[Entry]:
+        """Yield every entry of the store, or those in some folders, including damaged ones, in their order."""
+        for folder in self.folders() if folders is None else folders:
+            with suppress(FileNotFoundError):  # another process may be removing it
+                yield _entry(folder)
 
     def manifests(self, model: str, dataset: str = "*", split: str = "*") -> Iterator[Manifest]:
         """Yield the readable manifests of one model, optionally of one dataset and split."""
@@ -378,33 +379,13 @@ class FeatureWriter:
             self._lock.lock.release()
             self._lock = None
 
-    def write_part(
-        self,
-        features: FloatingArray,
-        labels: IntArray,
-        index: IntArray,
-        skipped: Sequence[Skipped] = (),
-        *,
-        first: int | None = None,
-    ) -> None:
-        """Write a part: the images from `first` on, `part_size` of them or up to the end.
-
-        Args:
-            features: (n, d), float16 or float32.
-            labels: (n,) class index per row.
-            index: (n,) position of each image in the split, ascending.
-            skipped: the images of the part that have no row.
-            first: `next_index` by default.
+    def write(self, rows: PartRows) -> None:
+        """Write a part: the images from `rows.first` on, `part_size` of them or up to the end.
 
         Raises:
             StoreError: the rows are not those of a missing part, or differ in length or type from other parts.
             DiskFullError: the disk is full; every other part is intact.
         """
-        first = self.next_index if first is None else first
-        self.write(PartRows(first, features, labels, index, skipped))
-
-    def write(self, rows: PartRows) -> None:
-        """Write a part; see `write_part`."""
         manifest = self._open_manifest()
         if rows.first not in self.missing:
             raise StoreError(f"no missing part begins at image {rows.first}.")

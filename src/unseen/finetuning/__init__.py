@@ -1,20 +1,20 @@
 """Fine-tuning of networks: one trainer, and the registry of adaptations.
 
 An adaptation defines which parameters of a network are trained and which are added to it. It is one `Adaptation` with
-its paper, and one line below. An installed package registers its own adaptations under the entry point group
-`unseen.adaptations`. An adaptation is imported when it is first used.
+its paper: a function, and an entry of `adaptations.toml`. An installed package registers its own adaptations under the
+entry point group `unseen.adaptations`. An adaptation is imported when it is first used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unseen.core.errors import UnseenError
 from unseen.core.extras import extra_note
+from unseen.core.files import read_toml
 from unseen.core.records import MethodCard
-from unseen.core.registry import PluginError, Registry
+from unseen.core.registry import Registry
 
 if TYPE_CHECKING:
     from torch import nn
@@ -56,23 +56,18 @@ class Adaptation:
         return MethodCard(self.id, self.name, "adaptation", self.paper, self.citation, notes)
 
 
-_VTAB = "Zhai et al., A large-scale study of representation learning with the Visual Task Adaptation Benchmark, 2019"
+#: The cards of this package; `prepare` is the function that makes it, if any.
+_TABLE: Mapping[str, Any] = read_toml("unseen.finetuning", "adaptations.toml")
 
 
-def _freeze_all(module: nn.Module, _size: int, _prefix_tokens: int) -> None:
+def freeze_all(module: nn.Module, _size: int, _prefix_tokens: int) -> None:
+    """Train the head alone."""
     module.requires_grad_(False)
 
 
-LINEAR = Adaptation(
-    "linear", "A linear layer on frozen features", "the head", _freeze_all, paper="vtab", citation=_VTAB
-)
-FINETUNE = Adaptation("finetune", "Fine-tuning of the whole network", "all parameters", paper="vtab", citation=_VTAB)
-SCRATCH = Adaptation(
-    "scratch", "The same architecture from random weights", "all parameters", paper="vtab", citation=_VTAB
-)
-
-
-def _checked(name: str, found: object) -> Adaptation:
+def _checked(name: str, found: Any) -> Adaptation:
+    if callable(found) and name in _TABLE:
+        found = Adaptation(name, **{**_TABLE[name], "prepare": found})
     if not isinstance(found, Adaptation):
         raise TypeError(f"{found!r} is no Adaptation")
     if found.id != name:
@@ -81,28 +76,15 @@ def _checked(name: str, found: object) -> Adaptation:
 
 
 ADAPTATIONS: Registry[Adaptation] = Registry("adaptation", "unseen.adaptations", make=_checked)
-#: One line per adaptation: its name, and the module and name of its object.
-_BUILT_IN = {
-    "linear": "unseen.finetuning:LINEAR",
-    "finetune": "unseen.finetuning:FINETUNE",
-    "scratch": "unseen.finetuning:SCRATCH",
-    "lora": "unseen.finetuning.adaptations:LORA",
-    "adapter": "unseen.finetuning.adaptations:ADAPTER",
-    "vpt": "unseen.finetuning.adaptations:VPT",
-    "bitfit": "unseen.finetuning.adaptations:BITFIT",
-    "partial": "unseen.finetuning.adaptations:PARTIAL",
-}
-for _name, _target in _BUILT_IN.items():
-    ADAPTATIONS.add(_name, _target)
+for _name, _row in _TABLE.items():
+    ADAPTATIONS.add(_name, _row.get("prepare") or Adaptation(_name, **_row))
 
 
 def adaptation_cards() -> list[MethodCard]:
     """Return the cards that `unseen ls methods` shows; a plug-in that cannot be loaded is listed with the reason."""
     return [
-        found.method_card() if isinstance(found, Adaptation) else _failed_card(name, found)
+        found.method_card()
+        if isinstance(found, Adaptation)
+        else MethodCard(id=name, group="plug-in", notes=getattr(found, "reason", str(found)))
         for name, found in ADAPTATIONS.entries()
     ]
-
-
-def _failed_card(name: str, error: UnseenError) -> MethodCard:
-    return MethodCard(id=name, group="plug-in", notes=error.reason if isinstance(error, PluginError) else str(error))

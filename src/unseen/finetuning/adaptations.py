@@ -43,7 +43,7 @@ from torch import Tensor, nn
 from unseen.backbones.backbone import Backbone
 from unseen.core.errors import BackboneError, UsageError, first_line
 from unseen.core.extras import import_extra
-from unseen.finetuning import ADAPTATIONS, Adaptation
+from unseen.finetuning import ADAPTATIONS
 
 _LISTS = (nn.Sequential, nn.ModuleList)
 #: Last parts of the names of the projections that LoRA adapts.
@@ -208,53 +208,3 @@ def train_last_blocks(module: nn.Module, count: int, _prefix_tokens: int) -> Non
     first = next(i for i, name in enumerate(names) if name.startswith(f"{blocks[-count]}."))
     for i, parameter in enumerate(module.parameters()):
         parameter.requires_grad_(i >= first)
-
-
-LORA = Adaptation(
-    "lora",
-    "Low-rank adaptation",
-    "low-rank updates of the query and value projections",
-    add_lora,
-    size=8,
-    unit="rank",
-    transformers=True,
-    extra="peft",
-    citation="Hu et al., LoRA: Low-rank adaptation of large language models, ICLR 2022",
-)
-ADAPTER = Adaptation(
-    "adapter",
-    "Adapters",
-    "a bottleneck after the MLP of every block",
-    add_adapters,
-    size=8,
-    unit="width",
-    transformers=True,
-    citation="Houlsby et al., Parameter-efficient transfer learning for NLP, ICML 2019",
-)
-VPT = Adaptation(
-    "vpt",
-    "Visual prompt tuning (deep)",
-    "prompt tokens of every block",
-    add_prompts,
-    size=10,
-    unit="prompts per block",
-    transformers=True,
-    citation="Jia et al., Visual prompt tuning, ECCV 2022",
-)
-BITFIT = Adaptation(
-    "bitfit",
-    "BitFit",
-    "all biases",
-    train_biases,
-    citation="Ben-Zaken et al., BitFit: Simple parameter-efficient fine-tuning for transformer-based masked "
-    "language-models, ACL 2022",
-)
-PARTIAL = Adaptation(
-    "partial",
-    "Partial fine-tuning",
-    "the last blocks",
-    train_last_blocks,
-    size=1,
-    unit="blocks",
-    citation="Yosinski et al., How transferable are features in deep neural networks?, NeurIPS 2014",
-)

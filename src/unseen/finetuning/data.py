@@ -1,13 +1,12 @@
-"""Batches of images for fine-tuning: decoded and augmented by worker processes, returned in shared memory.
-
-    jobs: (number, positions) ─► equal parts to the workers ─► rows of a shared slot ─► batches in the order of the jobs
+"""Batches of images for fine-tuning: decoded and augmented by the workers of a PyTorch `DataLoader`.
 
 The images of step `s` and the crop of each follow from (seed, s) alone: there is no iterator whose state would have to
 be saved, a resumed training sees the same batches, and so does any number of workers. The deterministic part of the
-work is cached, up to a number of bytes, in memory that all workers read. Workers are forked, as those of torch's
-DataLoader are; where that is impossible (macOS, Windows, workers of a Dask cluster) threads replace them.
+work is cached, up to a number of bytes, in memory that all workers share. Where processes cannot be forked (macOS,
+Windows, workers of a Dask cluster), images are decoded in this process.
 
-`concurrent.futures.ProcessPoolExecutor` is not used: its workers survive a parent that is killed.
+Workers return pixels in memory that is mapped before they are forked, not as tensors: tensors of workers need space
+in /dev/shm, of which a container has 64 MB by default, less than one batch of 512 images.
 """
 
 from __future__ import annotations
@@ -17,18 +16,16 @@ import multiprocessing
 import signal
 import sys
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from multiprocessing.connection import Connection
 
 import numpy as np
+import torch
 from PIL import Image
+from torch.utils.data import DataLoader, Dataset
 
-from unseen.core.arrays import IntArray, Pixels
+from unseen.core.arrays import AnyArray, IntArray, Pixels
 from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
 from unseen.data import Split
@@ -37,12 +34,8 @@ from unseen.probes.sgd import BatchOrder
 
 #: Bytes of images that are cached between epochs, over all workers.
 CACHE_BYTES = 1 << 30
-#: Number of jobs that workers are ahead of the network.
-_AHEAD = 3
-#: Number of batches in memory: those, and the one that the network uses.
-_SLOTS = _AHEAD + 1
-#: Offset, height and width of a cached image.
-_Place = tuple[int, int, int]
+#: Positions of the images of a batch and the reasons why some of them could not be read, or an error to raise.
+_Loaded = tuple[IntArray, dict[int, str]] | Exception
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +80,10 @@ class TrainingBatches:
         batch_size: images per step.
         seed: of the order and of the views.
         own: replaces `view` by a fixed function of the image.
-        workers: processes that decode and crop; 0 for a thread of this one. They change no batch.
-        cache_bytes: size of the cache of decoded images.
+        workers: processes that decode and crop; 0 for this one. They change no batch.
 
     Attributes:
+        cache_bytes: size of the cache of decoded images; set it before the first batch.
         order: the images of each step.
         unreadable: position to reason, of images that could not be read so far.
     """
@@ -105,12 +98,11 @@ class TrainingBatches:
         seed: int,
         own: Callable[[Image.Image], Pixels] | None = None,
         workers: int = 0,
-        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         if not len(images):
             raise DataError("fine-tuning needs at least one training image; the split is empty.")
         self.images, self.batch_size, self.seed = images, batch_size, seed
-        self.workers, self.cache_bytes = workers, cache_bytes
+        self.workers, self.cache_bytes = workers, CACHE_BYTES
         self.unreadable: dict[int, str] = {}
         self.order = BatchOrder(len(images), batch_size, seed)
 
@@ -148,80 +140,62 @@ def evaluation_batches(
 
 def micro_batches(count: int, size: int) -> Sequence[slice]:
     """Return slices of at most `size` out of `count`, of equal length: a single last image would upset batch norm."""
-    bounds = _bounds(count, max(1, -(-count // size)))
+    bounds: list[int] = np.linspace(0, count, max(1, -(-count // size)) + 1).round().astype(int).tolist()
     return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
-def _bounds(count: int, parts: int) -> list[int]:
-    bounds: list[int] = np.linspace(0, count, parts + 1).round().astype(int).tolist()
-    return bounds
-
-
-@dataclass(eq=False)
-class _Part:
-    """The share of one worker in a job: places `first` on in a slot, for these positions.
+class _Batches(Dataset[_Loaded]):
+    """Loads the images of jobs into slots of shared memory, and caches the decoded ones.
 
     Attributes:
-        cached: (n, 3), the place of each cached image; an offset below 0 if it is not cached.
+        slots: (slots, batch, side, side, 3); job number `turn` of a run fills slot `turn` modulo their number.
+        cache: bytes of decoded images, `used` of them; `places` has the offset, height and width of each image.
     """
 
-    number: int
-    slot: int
-    first: int
-    positions: IntArray
-    cached: IntArray
+    def __init__(self, view: ImageView, batch: int, slots: int, cache_bytes: int) -> None:
+        self.view, self.lock = view, multiprocessing.Lock()
+        self.slots = _shared(np.uint8, slots, batch, view.side, view.side, 3)
+        self.cache, self.used = _shared(np.uint8, max(cache_bytes, 1)), _shared(np.int64, 1)
+        self.places = _shared(np.int64, max(len(view.images), 1), 3)
 
+    def __getitem__(self, job: tuple[int, tuple[int, IntArray]]) -> _Loaded:
+        turn, (number, positions) = job
+        unreadable: dict[int, str] = {}
+        try:
+            for place, position in enumerate(positions.tolist()):
+                try:
+                    self.slots[turn % len(self.slots), place] = self._pixels(position, number, place)
+                except (DataError, OSError) as error:
+                    unreadable[position] = str(error).partition("\n")[0] or type(error).__name__
+        except Exception as error:  # noqa: BLE001 - it is raised in the process that trains
+            return error
+        return positions, unreadable
 
-#: Places of images that a worker has cached, and why others could not be read; both by position.
-_Answer = tuple[dict[int, _Place], dict[int, str]]
-#: Send one part to each worker; receive the answers to the oldest parts that were sent.
-_Channel = tuple[Callable[[list[_Part]], None], Callable[[], list[_Answer]]]
+    def _pixels(self, position: int, number: int, place: int) -> Pixels:
+        base, finish = self._base(position), self.view.finish
+        return base if finish is None else finish(Image.fromarray(base), number, place)
 
-
-class _Worker:
-    """Process parts of jobs, and cache decoded images in a share of the cache.
-
-    Attributes:
-        slots: (slots, batch, side, side, 3), shared with processes that are forked later.
-        cache: shared bytes; this worker writes from `free` to `last`.
-        own, new: places of the images that it cached, of all parts and of the last one.
-    """
-
-    def __init__(self, view: ImageView, slots: Pixels, cache: Pixels, free: int, last: int) -> None:
-        self.view, self.slots, self.cache, self.free, self.last = view, slots, cache, free, last
-        self.own: dict[int, _Place] = {}  # parts that were sent earlier do not know that these are cached
-        self.new: dict[int, _Place] = {}
-
-    def __call__(self, part: _Part) -> _Answer:
-        self.new, unreadable = {}, dict[int, str]()
-        for k, (position, place) in enumerate(zip(part.positions.tolist(), part.cached.tolist(), strict=True)):
-            try:
-                pixels = self._load(position) if place[0] < 0 else self._cached(place)
-                if self.view.finish is not None:
-                    base = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
-                    pixels = self.view.finish(base, part.number, part.first + k)
-                self.slots[part.slot, part.first + k] = np.asarray(pixels)
-            except (DataError, OSError) as error:
-                unreadable[position] = str(error).partition("\n")[0] or type(error).__name__
-        return self.new, unreadable
-
-    def _cached(self, place: _Place) -> Pixels:
-        offset, height, width = place
-        found: Pixels = self.cache[offset : offset + height * width * 3].reshape(height, width, 3)
-        return found
-
-    def _load(self, position: int) -> Image.Image | Pixels:
-        if position in self.own:
-            return self._cached(self.own[position])
+    def _base(self, position: int) -> Pixels:
+        with self.lock:
+            start, height, width = self.places[position].tolist()
+        if height:
+            cached: Pixels = self.cache[start : start + height * width * 3].reshape(height, width, 3)
+            return cached
         images = self.view.images
-        base = read_patiently(lambda: self.view.base(images.open(position)), images.names[position])
-        if self.free < self.last:
-            pixels = np.asarray(base)
-            if self.free + pixels.size <= self.last:
-                place = self.own[position] = self.new[position] = (self.free, *pixels.shape[:2])
-                self._cached(place)[:] = pixels
-                self.free += pixels.size
-        return base
+        pixels = np.asarray(read_patiently(lambda: self.view.base(images.open(position)), images.names[position]))
+        with self.lock:
+            start = int(self.used[0])
+            if start + pixels.size <= len(self.cache):
+                self.cache[start : start + pixels.size] = pixels.reshape(-1)
+                self.places[position] = (start, *pixels.shape[:2])
+                self.used[0] += pixels.size
+        return pixels
+
+
+def _shared(kind: type[np.generic], *shape: int) -> AnyArray:
+    """Return zeros in memory that forked processes share; it takes space as it is filled."""
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    return np.frombuffer(mmap.mmap(-1, size), kind).reshape(shape)
 
 
 def load_batches(
@@ -231,125 +205,42 @@ def load_batches(
 
     Args:
         jobs: numbers, which the random part depends on, and positions of images; at most `batch` of them.
-        workers: processes; 0 for a thread of this one.
+        workers: processes; 0 for this one.
         cache_bytes: size of the cache of decoded images.
     """
-    slots = np.frombuffer(mmap.mmap(-1, _SLOTS * batch * view.side * view.side * 3), np.uint8)
-    slots = slots.reshape(_SLOTS, batch, view.side, view.side, 3)
-    cache = np.frombuffer(mmap.mmap(-1, max(cache_bytes, 1)), np.uint8)  # uses memory as it is filled
-    count = max(workers, 1)
-    shares = pairwise(np.linspace(0, cache_bytes, count + 1).astype(int).tolist())
-    start = _processes if workers and can_fork() else _threads
-    with start([_Worker(view, slots, cache, first, last) for first, last in shares]) as (send, receive):
-        cached: dict[int, _Place] = {}
-        waiting: deque[tuple[int, IntArray]] = deque()
+    count = workers if can_fork() else 0
+    # Each worker loads one batch ahead; one is in use, and the next job is sent before its batch is returned.
+    images = _Batches(view, batch, count + 2, cache_bytes)
+    with warnings.catch_warnings():
+        # Of locks that torch's threads hold in a fork, which a child that only decodes does not use, and of more
+        # workers than cores, which is the choice of the user.
+        warnings.simplefilter("ignore")
+        feed: DataLoader[_Loaded] = DataLoader(
+            images, batch_size=None, sampler=enumerate(jobs), collate_fn=_unchanged, num_workers=count,
+            worker_init_fn=_reset_signals, generator=torch.Generator(),
+            multiprocessing_context="fork" if count else None, prefetch_factor=1 if count else None,
+        )  # fmt: skip
+        loaded: Iterator[_Loaded] = iter(feed)
+    for turn, found in enumerate(loaded):
+        if isinstance(found, Exception):
+            raise found
+        positions, unreadable = found
+        pixels = images.slots[turn % len(images.slots), : len(positions)]
+        if unreadable:
+            readable = np.array([int(p) not in unreadable for p in positions], bool)
+            pixels, positions = pixels[readable], positions[readable]
+        yield Batch(pixels, view.images.labels[positions], positions, unreadable)
 
-        def fetch() -> Batch:
-            slot, positions = waiting.popleft()
-            unreadable: dict[int, str] = {}
-            for places, reasons in receive():
-                cached.update(places)
-                unreadable |= reasons
-            pixels = slots[slot, : len(positions)]
-            if unreadable:
-                readable = np.array([int(p) not in unreadable for p in positions], bool)
-                pixels, positions = pixels[readable], positions[readable]
-            return Batch(pixels, view.images.labels[positions], positions, unreadable)
 
-        for turn, (number, positions) in enumerate(jobs):
-            slot, bounds = turn % _SLOTS, pairwise(_bounds(len(positions), count))
-            places = np.array([cached.get(p, (-1, 0, 0)) for p in positions.tolist()], np.int64).reshape(-1, 3)
-            send([_Part(number, slot, a, positions[a:b], places[a:b]) for a, b in bounds])
-            waiting.append((slot, positions))
-            if len(waiting) > _AHEAD:
-                yield fetch()
-        while waiting:
-            yield fetch()
+def _unchanged(loaded: object) -> object:
+    return loaded
+
+
+def _reset_signals(_worker: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that trains handles Ctrl-C
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def can_fork() -> bool:
     """Return whether processes can be forked: not on macOS or Windows, nor from daemons such as Dask's workers."""
     return sys.platform == "linux" and not multiprocessing.current_process().daemon
-
-
-@contextmanager
-def _threads(workers: list[_Worker]) -> Iterator[_Channel]:
-    """Run the workers as threads of this process."""
-    pools = [ThreadPoolExecutor(1, thread_name_prefix="unseen-feed") for _ in workers]
-    running: deque[list[Future[_Answer]]] = deque()
-
-    def send(parts: list[_Part]) -> None:
-        running.append([p.submit(worker, part) for p, worker, part in zip(pools, workers, parts, strict=True)])
-
-    def receive() -> list[_Answer]:
-        return [future.result() for future in running.popleft()]
-
-    try:
-        yield send, receive
-    finally:
-        for pool in pools:
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _processes(workers: list[_Worker]) -> Iterator[_Channel]:
-    """Fork the workers from this process. They end when their pipe closes, also if this process is killed."""
-    context = multiprocessing.get_context("fork")
-    pipes: list[Connection] = []
-    children = []
-    for worker in workers:
-        here, there = context.Pipe()
-        pipes.append(here)
-        child = context.Process(target=_serve, args=(worker, there, list(pipes)), daemon=True)
-        with warnings.catch_warnings():
-            # A child that only decodes uses no lock of torch's threads; Python warns of them nevertheless.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child.start()
-        there.close()
-        children.append(child)
-
-    def send(parts: list[_Part]) -> None:
-        for pipe, part in zip(pipes, parts, strict=True):
-            pipe.send(part)
-
-    def receive() -> list[_Answer]:
-        return [_receive(pipe) for pipe in pipes]
-
-    try:
-        yield send, receive
-    finally:
-        for pipe in pipes:
-            pipe.close()
-        for child in children:
-            child.join(1)
-            if child.is_alive():
-                child.terminate()
-                child.join()
-
-
-def _receive(pipe: Connection) -> _Answer:
-    try:
-        answer: _Answer | BaseException = pipe.recv()
-    except (EOFError, ConnectionError) as error:
-        raise RuntimeError("a process that decodes images has ended; it may have been killed for memory.") from error
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
-
-
-def _serve(worker: _Worker, pipe: Connection, others: list[Connection]) -> None:
-    """Process parts in a forked worker until its pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for other in others:  # ends of pipes that belong to the parent: while one is open here, it never closes there
-        other.close()
-    while True:
-        try:
-            part = pipe.recv()
-        except (EOFError, OSError):
-            return
-        try:
-            answer: _Answer | BaseException = worker(part)
-        except BaseException as error:  # noqa: BLE001 - it is raised in the parent
-            answer = error
-        pipe.send(answer)

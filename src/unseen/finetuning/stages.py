@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from unseen.backbones.load import load_backbone
 from unseen.backbones.sources.timm import create_timm
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import UsageError
 from unseen.core.files import write_whole
 from unseen.data import Split
 from unseen.finetuning.data import TrainingBatches
@@ -29,6 +29,7 @@ from unseen.finetuning.views import TrainView
 
 WEIGHT_DECAY = 0.05
 _WARMUP = 0.05
+_VIEW = TrainView("resize-crop", flip=True)
 
 
 def train_stages(
@@ -42,6 +43,7 @@ def train_stages(
     batch_size: int = 64,
     learning_rate: float = 2e-3,
     seed: int = 0,
+    view: TrainView = _VIEW,
     progress: Progress | None = None,
 ) -> list[Path]:
     """Train a timm network from random weights, and write one checkpoint per stage.
@@ -54,18 +56,20 @@ def train_stages(
         stages: numbers of steps after which to save a checkpoint, ascending; 0 saves the random start.
         size: side of the input in pixels.
         learning_rate: the maximum of the schedule.
+        view: transformation of training images; a flip or a crop must not change their labels.
         progress: called after every step.
 
     Returns:
         One path per stage, `<folder>/<architecture>-<steps>.safetensors`.
     """
-    if not stages or list(stages) != sorted(set(stages)) or stages[0] < 0:
-        raise UsageError(f"stages {list(stages)}: numbers of steps are needed, ascending, none twice.")
-    if train.labels.max(initial=0) >= classes:
-        raise DataError(f"a training label is {train.labels.max()}, but there are {classes} classes, counted from 0.")
+    if not stages or list(stages) != sorted(set(stages)) or stages[0] < 0 or train.labels.max(initial=0) >= classes:
+        raise UsageError(
+            f"stages {list(stages)} must be numbers of steps, ascending, none twice, and labels (up to "
+            f"{train.labels.max(initial=0)}) below the number of classes, {classes}."
+        )
     preprocessing = load_backbone(f"random:{architecture}?size={size}&seed={seed}").preprocessing
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (preprocessing.mean, preprocessing.std))
-    batches = TrainingBatches(train, TrainView("resize-crop", flip=True), size=size, batch_size=batch_size, seed=seed)
+    batches = TrainingBatches(train, view, size=size, batch_size=batch_size, seed=seed)
     last = stages[-1]
     schedule = CosineSchedule(last, max(1, round(_WARMUP * last)))
     paths: list[Path] = []

@@ -23,7 +23,7 @@ import copy
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +43,6 @@ from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Train
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
 
 
-#: Attributes that a checkpoint contains.
-_STATE = ("accuracy", "step", "best", "start", "unreadable")
-
-
 class EarlyStop:
     """The best network so far.
 
@@ -57,7 +53,10 @@ class EarlyStop:
         best: the weights of the best network.
         start: which images were right before the first step.
         unreadable: held-out images that could not be read, with the reason, by position.
+        saved: attributes that a checkpoint contains.
     """
+
+    saved = ("accuracy", "step", "best", "start", "unreadable")
 
     def __init__(self, images: Split, checks: int) -> None:
         if checks < 1 or not len(images):
@@ -89,15 +88,6 @@ class EarlyStop:
         """Replace the last network by the best one."""
         trainer.module.load_state_dict(self.best["module"])
         trainer.head.load_state_dict(self.best["head"])
-
-    def state(self) -> dict[str, object]:
-        """Return the state for a checkpoint."""
-        return {name: getattr(self, name) for name in _STATE}
-
-    def resume(self, state: dict[str, object]) -> None:
-        """Restore the state of a checkpoint."""
-        for name in _STATE:
-            setattr(self, name, state.get(name, getattr(self, name)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +151,6 @@ def finetune(
     learning_rate: float,
     batch_size: int,
     seed: int,
-    freeze: Sequence[str] | None = None,
     checkpoint: Path | None = None,
     progress: Progress | None = None,
     until: int | None = None,
@@ -177,7 +166,6 @@ def finetune(
 
     Args:
         steps: model updates; 0 evaluates the start, which must be a probe.
-        freeze: names of modules whose parameters and statistics do not change; "" is the whole backbone.
         checkpoint: file for the training's state; if it exists, the training resumes from it.
         progress: called after every step.
         until: pause after this number of steps and evaluate the network; with a checkpoint a later call resumes.
@@ -196,7 +184,7 @@ def finetune(
         )
     if train.labels.max(initial=0) >= classes:
         raise DataError(f"a training label is {train.labels.max()}, but there are {classes} classes, counted from 0.")
-    settings = [classes, steps, learning_rate, batch_size, seed, list(freeze or ()), _numbers_of(options)]
+    settings = [classes, steps, learning_rate, batch_size, seed, [], _numbers_of(options)]
     settings += [held_out.fingerprint, checks] if held_out is not None else []
     settings += [digest(head.weight.detach().cpu().numpy().tobytes().hex())] if head is not None else []
     stop = EarlyStop(held_out, checks) if held_out is not None else None
@@ -206,7 +194,7 @@ def finetune(
         torch.random.fork_rng(devices=range(torch.cuda.device_count())),
     ):
         torch.manual_seed(seed)
-        schedule = Schedule(classes, steps, learning_rate, batch_size, seed, freeze or ())
+        schedule = Schedule(classes, steps, learning_rate, batch_size, seed)
         trainer = Trainer(backbone, train, schedule, options, stop, head)
         trainer.run(checkpoint, identity, progress, steps if until is None else min(until, steps))
         if stop is not None:
@@ -214,8 +202,6 @@ def finetune(
         began = time.perf_counter()
         predictions, unreadable = trainer.predict(test)
     readable = predictions >= 0
-    if not readable.any():
-        raise DataError(f"none of the {len(test)} test images can be read.")
     lost = [("train", train, trainer.batches.unreadable), ("test", test, unreadable)]
     lost += [("val", stop.images, stop.unreadable)] if stop is not None else []
     return FinetuneResult(

@@ -26,9 +26,10 @@ import io
 import math
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -59,12 +60,15 @@ if TYPE_CHECKING:
 Start = Literal["zero", "probe"]
 Optimizer = Literal["sgd", "adam", "adamw"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
+Decay = Literal["step", "cosine"]
 #: Callback with the finished step, the number of steps, and the loss.
 Progress = Callable[[int, int, float], None]
 _CHECKPOINT_VERSION = 1
 _HISTORY_POINTS = 100
 #: Attributes of a trainer whose state a checkpoint contains.
 _STATEFUL = ("module", "head", "optimizer", "scaler")
+#: Attributes that it contains as they are.
+_PLAIN = ("history", "seconds", "micro_batch", "diverged_at")
 #: Margin by which a class without training image starts below the least likely other class.
 _ABSENT = 10.0
 #: Images per forward pass of an evaluation, on the CPU and on other devices.
@@ -73,8 +77,8 @@ _EVALUATED, _EVALUATED_BY_GPU = 64, 256
 _RECENT = 5
 #: Increase of the loss above its start, in units of the loss of guessing, that ends a training from a probe.
 _DIVERGED = 0.5
-#: Parts of the messages of allocators that have no exception class (CPU, MPS).
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+#: Parts of the messages of allocators that have no exception class (CPU, MPS, cuBLAS).
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "status_alloc_failed")
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ class FinetuneOptions:
     checkpoint_seconds: float = 60.0
     workers: int = -1
     cache_bytes: int = CACHE_BYTES
-    schedule: Literal["step", "cosine"] = "step"
+    schedule: Decay = "step"
     adaptation: str = "finetune"
     adaptation_size: int = 0
     clip: float | None = None
@@ -137,11 +141,9 @@ class FinetuneOptions:
     precision: Precision = "auto"
 
     def __post_init__(self) -> None:
-        for name, kind in (("optimizer", Optimizer), ("start", Start), ("precision", Precision)):
+        for name, kind in (("optimizer", Optimizer), ("start", Start), ("precision", Precision), ("schedule", Decay)):
             if getattr(self, name) not in get_args(kind):
                 raise UnknownNameError(f"{name} of a fine-tuning", getattr(self, name), get_args(kind))
-        if self.schedule not in ("step", "cosine"):
-            raise UnknownNameError("schedule of a fine-tuning", self.schedule, ("step", "cosine"))
         least = (self.weight_decay, self.micro_batch, self.adaptation_size, self.clip or 0.0, self.checkpoint_seconds)
         if min(least) < 0 or not (self.backbone_rate is None or self.backbone_rate > 0):
             raise UsageError(
@@ -162,14 +164,13 @@ class FinetuneOptions:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The settings that a search varies, and what stays trainable."""
+    """The settings that a search varies."""
 
     classes: int
     steps: int
     learning_rate: float
     batch_size: int
     seed: int
-    freeze: Sequence[str] = ()
 
 
 class Trainer:
@@ -200,7 +201,6 @@ class Trainer:
                 if parameter.ndim == 4:
                     parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
         self.head = empty_head(options.start, backbone.feature_dim, schedule.classes).to(self.device)
-        _freeze(self.module, schedule.freeze)
         self.trainable = count_trainable(backbone, self.module, self.head)
         warmup = default_warmup(self.steps) if options.warmup is None else options.warmup
         # A sweep that starts from a probe has the probe without any step among its candidates.
@@ -227,8 +227,8 @@ class Trainer:
             seed=schedule.seed,
             own=own,
             workers=self.workers,
-            cache_bytes=options.cache_bytes,
         )
+        self.batches.cache_bytes = options.cache_bytes
         view = options.eval_view.with_size(nearest_size(self.module, options.eval_view.size or size))
         self.size, self.eval_size = size, size if own else view.size
         self.view: Callable[[Image.Image], Pixels] = own or (lambda image: view.apply(image, size))
@@ -358,52 +358,55 @@ class Trainer:
         features, _ = self.backbone.forward(network, (images.float() / 255 - self.mean) / self.std)
         return features
 
-    def _evaluate(self, pixels: Pixels, forward: Callable[[Pixels], Tensor]) -> Tensor:
-        """Return `forward` of all images, as many at once as memory allows."""
-        return self._halving(
-            "evaluated", lambda: torch.cat([forward(pixels[p]) for p in micro_batches(len(pixels), self.evaluated)])
-        )
+    def _outputs(
+        self, images: Split, view: Callable[[Image.Image], Pixels], side: int, forward: Callable[[Pixels], Tensor]
+    ) -> tuple[IntArray, Float32Array, dict[int, str]]:
+        """Return the positions of readable images, `forward` of them in evaluation mode, and reasons for the others.
+
+        As many images are passed at once as memory allows.
+        """
+        self.module.eval()
+        positions: list[IntArray] = []
+        found: list[AnyArray] = []
+        reasons: dict[int, str] = {}
+
+        def outputs(pixels: Pixels) -> Tensor:
+            return torch.cat([forward(pixels[part]) for part in micro_batches(len(pixels), self.evaluated)])
+
+        with torch.inference_mode():
+            for batch in evaluation_batches(images, view, side=side, batch_size=self.evaluated, workers=self.workers):
+                reasons |= batch.unreadable
+                if len(batch.positions):
+                    rows = self._halving("evaluated", partial(outputs, batch.pixels))
+                    positions.append(batch.positions)
+                    found.append(rows.float().cpu().numpy())
+        if not found:
+            raise DataError(
+                f"none of {len(images)} images can be read; the first reason: {next(iter(reasons.values()))}"
+            )
+        return np.concatenate(positions), np.concatenate(found), reasons
 
     def _start_from_probe(self) -> None:
         """Replace the head by the linear probe of the network's frozen features, fitting it if necessary."""
-        if self.probe is not None:
-            self.head.load_state_dict(self.probe.state_dict())
-            return
-        images = self.batches.images
-        features = np.empty((len(images), self.backbone.feature_dim), np.float32)
-        readable = np.zeros(len(images), bool)
-        plain = self.view if self.options.own_preprocessing else (lambda image: EvalView().apply(image, self.size))
-        for batch in self._evaluation_batches(images, plain, self.size):
+        if (head := self.probe) is None:
+            images = self.batches.images
+            plain = self.view if self.options.own_preprocessing else (lambda image: EvalView().apply(image, self.size))
             # In full precision: a probe that is fitted on rounded features is another probe.
-            found = self._evaluate(batch.pixels, lambda pixels: self._features(self.module, pixels))
-            features[batch.positions] = found.cpu().numpy()
-            readable[batch.positions] = True
-            self.batches.unreadable |= batch.unreadable
-        if not readable.any():
-            raise DataError(f"none of the {len(images)} training images can be read.")
-        head = probe_head(features[readable], images.labels[readable], self.head.out_features, self.batches.seed)
+            found = self._outputs(images, plain, self.size, partial(self._features, self.module))
+            positions, features, self.batches.unreadable = found
+            head = probe_head(features, images.labels[positions], self.head.out_features, self.batches.seed)
         self.head.load_state_dict(head.state_dict())
 
     def predict(self, test: Split) -> tuple[IntArray, dict[int, str]]:
         """Return the class of each image, -1 if it cannot be read, and the reasons."""
+        network = self.module if self.eval_size == self.size else at_size(self.module.eval(), self.eval_size)
+        with self.autocast():
+            positions, scores, reasons = self._outputs(
+                test, self.view, self.eval_size, lambda pixels: self.head(self._features(network, pixels))
+            )
         predictions = np.full(len(test), -1, np.int64)
-        reasons: dict[int, str] = {}
-        self.module.eval()
-        network = self.module if self.eval_size == self.size else at_size(self.module, self.eval_size)
-        for batch in self._evaluation_batches(test, self.view, self.eval_size):
-            reasons |= batch.unreadable
-            with self.autocast():
-                scores = self._evaluate(batch.pixels, lambda pixels: self.head(self._features(network, pixels)))
-            predictions[batch.positions] = scores.argmax(dim=1).cpu().numpy()
+        predictions[positions] = scores.argmax(axis=1)
         return predictions, reasons
-
-    def _evaluation_batches(self, images: Split, view: Callable[[Image.Image], Pixels], side: int) -> Iterator[Batch]:
-        """Yield batches of consecutive readable images in evaluation mode."""
-        self.module.eval()
-        with torch.inference_mode():
-            for batch in evaluation_batches(images, view, side=side, batch_size=self.evaluated, workers=self.workers):
-                if len(batch.positions):
-                    yield batch
 
     def _train_mode(self) -> None:
         """Set training mode, except for frozen modules and batch norms whose statistics have to stay."""
@@ -423,13 +426,10 @@ class Trainer:
             **{name: getattr(self, name).state_dict() for name in _STATEFUL},
             "random": random,
             "random_cuda": random_cuda,
-            "history": self.history,
+            **{name: getattr(self, name) for name in _PLAIN},
             "pending": [float(loss) for loss in self._pending],
             "unreadable": self.batches.unreadable,
-            "seconds": self.seconds,
-            "micro_batch": self.micro_batch,
-            "diverged_at": self.diverged_at,
-            **({"stop": self.stop.state()} if self.stop is not None else {}),
+            "stop": {name: getattr(self.stop, name) for name in self.stop.saved} if self.stop is not None else {},
         }
 
     def _resume(self, checkpoint: Path | None, identity: str) -> int:
@@ -440,14 +440,13 @@ class Trainer:
         for name in _STATEFUL:
             getattr(self, name).load_state_dict(state[name])
         self._restore_random((state["random"], state["random_cuda"]))
-        self.history = [tuple(point) for point in state["history"]]
+        for name in _PLAIN:
+            setattr(self, name, state.get(name, getattr(self, name)))
         self._pending = list(torch.tensor(state["pending"], device=self.device).unbind())
         self.batches.unreadable = dict(state["unreadable"])
-        self.micro_batch = int(state.get("micro_batch", self.micro_batch))
-        self.diverged_at = int(state.get("diverged_at", 0))
         if self.stop is not None:
-            self.stop.resume(state["stop"])
-        self.seconds, self.resumed_at = float(state["seconds"]), int(state["step"])
+            vars(self.stop).update(state["stop"])
+        self.resumed_at = int(state["step"])
         return self.resumed_at
 
 
@@ -480,15 +479,6 @@ def own_device(requested: str) -> torch.device:
     if name == "cuda" and number and torch.cuda.device_count() > 1:
         name = f"cuda:{(number[-1] - 1) % torch.cuda.device_count()}"
     return torch.device(name)
-
-
-def _freeze(module: nn.Module, names: Sequence[str]) -> None:
-    """Freeze the named modules."""
-    known = dict(module.named_modules())
-    for name in names:
-        if name not in known:
-            raise UsageError(f"there is no module {name!r} to freeze. Known: {', '.join(list(known)[1:8])}, ...")
-        known[name].requires_grad_(False)
 
 
 def _precision(device: torch.device, name: Precision) -> tuple[Callable[[], AbstractContextManager[object]], bool]:

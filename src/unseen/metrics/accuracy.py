@@ -18,13 +18,14 @@ from numpy.typing import ArrayLike
 
 from unseen.core.arrays import AnyArray, BoolArray, FloatArray
 from unseen.core.errors import DataError
+from unseen.stats.interval import same_length
 
 Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Return the share of predictions that equal their label."""
-    found, wanted = paired(predictions, labels)
+    found, wanted = same_length(predictions, labels)
     return float(np.mean(found == wanted))
 
 
@@ -36,14 +37,19 @@ def per_class_accuracy(labels: ArrayLike, predictions: ArrayLike, classes: Array
         predictions: predicted classes.
         classes: the classes to report; by default those that occur in `labels`, sorted.
     """
-    found, wanted = paired(predictions, labels)
-    known = np.unique(wanted) if classes is None else np.asarray(classes)
-    order = np.argsort(known, kind="stable")
-    index = order[np.searchsorted(known, wanted, sorter=order).clip(max=len(known) - 1)]
-    listed = known[index] == wanted
-    counts = np.bincount(index[listed], minlength=len(known))
-    right = np.bincount(index[listed & (found == wanted)], minlength=len(known))
-    return np.asarray(np.divide(right, counts, out=np.full(len(known), np.nan), where=counts > 0))
+    found, wanted = same_length(predictions, labels)
+    names, means = class_means(wanted, found == wanted)
+    if classes is None:
+        return means
+    by_class = dict(zip(names.tolist(), means.tolist(), strict=True))
+    return np.array([by_class.get(each, np.nan) for each in np.asarray(classes).tolist()])
+
+
+def class_means(labels: ArrayLike, values: ArrayLike) -> tuple[AnyArray, FloatArray]:
+    """Return the classes that occur, sorted, and the mean of the values of their images."""
+    wanted, numbers = same_length(labels, values)
+    names, index = np.unique(wanted, return_inverse=True)
+    return names, np.asarray(np.bincount(index, numbers) / np.bincount(index))
 
 
 def mean_per_class_accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
@@ -82,7 +88,7 @@ def quadratic_kappa(labels: ArrayLike, predictions: ArrayLike) -> float:
     kappa = 1 - sum(W O) / sum(W E), with observed counts O, counts E expected from the margins and W_ij = (i - j)^2.
     It is 1 where labels and predictions are all one and the same class.
     """
-    found, wanted = paired(predictions, labels)
+    found, wanted = same_length(predictions, labels)
     if not (np.issubdtype(found.dtype, np.integer) and np.issubdtype(wanted.dtype, np.integer)):
         raise DataError(f"kappa needs class indices, found {wanted.dtype} and {found.dtype}.")
     observed = np.mean((found - wanted).astype(np.float64) ** 2)
@@ -125,14 +131,3 @@ def log_softmax(scores: npt.NDArray[Float]) -> npt.NDArray[Float]:
     """Return (n, c) the logarithm of `softmax`, without taking one of a 0."""
     shifted = scores - scores.max(axis=1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
-
-
-def paired(first: ArrayLike, second: ArrayLike) -> tuple[AnyArray, AnyArray]:
-    """Return two one-dimensional arrays of the same, positive length."""
-    left, right = np.asarray(first), np.asarray(second)
-    if left.ndim != 1 or left.shape != right.shape or len(left) == 0:
-        raise DataError(
-            f"a comparison needs two lists of one entry per image, of equal length and not empty; found shapes "
-            f"{left.shape} and {right.shape}. Check that both come from the same images."
-        )
-    return left, right

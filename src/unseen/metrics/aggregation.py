@@ -23,18 +23,19 @@ from numpy.typing import ArrayLike
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.stats import kendall_tau
+from unseen.stats.interval import full_table
 
 Aggregation = Callable[[FloatArray], FloatArray]
 
 
 def mean_score(scores: ArrayLike) -> FloatArray:
     """Return the mean over tasks: what VTAB ranks by."""
-    return np.asarray(_table(scores).mean(axis=1))
+    return np.asarray(full_table(scores).mean(axis=1))
 
 
 def macro_mean(scores: ArrayLike, labels: Sequence[str]) -> FloatArray:
     """Return the mean over labels of the mean over their tasks: a dataset or a group of tasks counts once."""
-    table = _table(scores)
+    table = full_table(scores)
     if len(labels) != table.shape[1]:
         raise DataError(f"{len(labels)} labels for {table.shape[1]} tasks; one per task is needed.")
     names = np.asarray(labels)
@@ -44,7 +45,7 @@ def macro_mean(scores: ArrayLike, labels: Sequence[str]) -> FloatArray:
 
 def geometric_mean(scores: ArrayLike) -> FloatArray:
     """Return the geometric mean; a method with a score of zero on any task has zero."""
-    table = _table(scores)
+    table = full_table(scores)
     if table.min() < 0:
         raise DataError(f"a geometric mean needs scores that are not negative, found {table.min()}.")
     with np.errstate(divide="ignore"):
@@ -55,18 +56,18 @@ def average_rank(scores: ArrayLike) -> FloatArray:
     """Return minus the mean over tasks of the rank (1 is best); equal scores share the mean of their ranks."""
     from scipy.stats import rankdata
 
-    return np.asarray(-rankdata(-_table(scores), axis=0).mean(axis=1))
+    return np.asarray(-rankdata(-full_table(scores), axis=0).mean(axis=1))
 
 
 def perturbed_rank(scores: ArrayLike, *, seed: int = 0) -> FloatArray:
     """Return the average rank after Gaussian noise of variance 1 (in points) on every score."""
-    table = _table(scores)
+    table = full_table(scores)
     return average_rank(table + np.random.default_rng(seed).normal(size=table.shape))
 
 
 def robust_rank(scores: ArrayLike) -> FloatArray:
     """Return the average rank of scores in buckets of one point: all in a bucket share a rank."""
-    return average_rank(np.floor(_table(scores)))
+    return average_rank(np.floor(full_table(scores)))
 
 
 def elimination_rank(scores: ArrayLike) -> FloatArray:
@@ -77,7 +78,7 @@ def elimination_rank(scores: ArrayLike) -> FloatArray:
     with the lower mean. [P] does not state the votes. Votes for the best method leave most methods without any vote
     and give tau 0.70 / 0.84 where [P] has 0.93 / 0.93; votes against the worst give 0.95 / 0.96.
     """
-    table = _table(scores)
+    table = full_table(scores)
     remaining = list(range(len(table)))
     left_at = np.zeros(len(table))
     for round_number in range(len(table)):
@@ -95,8 +96,8 @@ def balduzzi_mean(scores: ArrayLike, reference: ArrayLike | None = None) -> Floa
     Args:
         reference: the table that the weights come from; by default `scores` themselves.
     """
-    table = _table(scores)
-    return weighted_means(table, nash_weights(table if reference is None else _table(reference)))
+    table = full_table(scores)
+    return weighted_means(table, nash_weights(table if reference is None else full_table(reference)))
 
 
 def aggregations(
@@ -123,7 +124,7 @@ def aggregations(
 
 def agreement_with_mean(scores: ArrayLike, ways: Mapping[str, Aggregation]) -> dict[str, float]:
     """Return Kendall's tau between the ranking by the mean and each other ranking."""
-    table = _table(scores)
+    table = full_table(scores)
     reference = mean_score(table)
     return {name: kendall_tau(reference, way(table)) for name, way in ways.items()}
 
@@ -148,20 +149,10 @@ def sampled_agreement(
 
 def tau_matrix(scores: ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[list[str], FloatArray]:
     """Return the names (the mean first) and the matrix of Kendall's tau between all of them."""
-    table = _table(scores)
+    table = full_table(scores)
     values = {"mean": mean_score(table), **{name: way(table) for name, way in ways.items()}}
     taus = [[kendall_tau(a, b) for b in values.values()] for a in values.values()]
     return list(values), np.asarray(taus)
-
-
-def _table(scores: ArrayLike) -> FloatArray:
-    table = np.asarray(scores, np.float64)
-    if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
-        raise DataError(
-            f"an aggregation needs a full table of methods by tasks, found shape {table.shape}"
-            f"{'' if np.isfinite(table).all() else ' with gaps'}. Leave out methods or tasks without a score."
-        )
-    return table
 
 
 # ---- Nash averaging [B] ----------------------------------------------------------------------------------------------

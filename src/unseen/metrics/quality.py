@@ -13,27 +13,29 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unseen.core.arrays import FloatArray
+from unseen.core.arrays import FloatArray, FloatingArray
 from unseen.core.errors import DataError
+from unseen.stats.interval import full_table
 
 _BLOCK = 2048  # rows whose distances to all others are held at once
 
 
 def rankme(features: ArrayLike, *, epsilon: float = 1e-7) -> float:
     """Return RankMe: the smooth rank of the features, from 1 to min(n, d); higher is better within a family."""
-    values = np.linalg.svd(_matrix(features), compute_uv=False)
-    shares = values / max(float(values.sum()), np.finfo(float).tiny) + epsilon  # Eq. (1) of [R]
-    return float(np.exp(-np.sum(shares * np.log(shares))))
+    values = np.linalg.svd(full_table(features), compute_uv=False)
+    return _smooth_rank(values / max(float(values.sum()), np.finfo(float).tiny) + epsilon)  # Eq. (1) of [R]
 
 
 def effective_rank(features: ArrayLike, *, centre: bool = True) -> float:
     """Return the effective rank: e to the entropy of the singular values' shares."""
-    matrix = _matrix(features)
+    matrix = full_table(features)
     values = np.linalg.svd(matrix - matrix.mean(0) if centre else matrix, compute_uv=False)
-    total = float(values.sum())
-    if total == 0:
-        return 1.0  # all images are one point
-    shares = values[values > 0] / total  # Eq. (1) to (3) of [E]
+    known = values[values > 0]  # none if all images are one point
+    return _smooth_rank(known / known.sum())  # Eq. (1) to (3) of [E]
+
+
+def _smooth_rank(shares: FloatingArray) -> float:
+    """Return e to the entropy of the shares of the singular values."""
     return float(np.exp(-np.sum(shares * np.log(shares))))
 
 
@@ -44,7 +46,7 @@ def alpha_req(features: ArrayLike, *, first: int = 4, last: int = 100) -> float:
         features: (n, d).
         first, last: ranks that the line is fitted over, each weighted by one over its rank as in [S].
     """
-    matrix = _matrix(features)
+    matrix = full_table(features)
     values = np.linalg.svd(matrix - matrix.mean(0), compute_uv=False) ** 2 / max(len(matrix) - 1, 1)
     known = values[values > values.max(initial=0) * 1e-12]  # the rest is rounding
     last = min(last, len(known))
@@ -85,17 +87,8 @@ def alignment(first: ArrayLike, second: ArrayLike, *, alpha: float = 2.0) -> flo
     return float(np.mean(np.linalg.norm(left - right, axis=1) ** alpha))
 
 
-def _matrix(features: ArrayLike) -> FloatArray:
-    matrix = np.asarray(features, np.float64)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise DataError(f"features are a matrix (images, dimensions); found shape {matrix.shape}.")
-    if not np.isfinite(matrix).all():
-        raise DataError("features hold values that are not finite numbers.")
-    return matrix
-
-
 def _on_sphere(features: ArrayLike) -> FloatArray:
-    matrix = _matrix(features)
+    matrix = full_table(features)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not norms.all():
         raise DataError("features of length 0 have no place on the sphere.")

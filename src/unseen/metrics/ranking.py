@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike
 from unseen import stats
 from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
+from unseen.stats.interval import finite_lists
 
 #: One task, or several.
 Tasks = ArrayLike | Sequence[ArrayLike]
@@ -57,25 +59,15 @@ def weighted_tau(scores: Tasks, accuracies: Tasks) -> float:
 
 def _over_tasks(scores: Tasks, accuracies: Tasks, metric: Callable[[FloatArray, FloatArray], float]) -> float:
     first, second = _tasks(scores), _tasks(accuracies)
-    if len(first) != len(second) or any(len(s) != len(a) for s, a in zip(first, second, strict=True)):
-        raise DataError(
-            f"scores and accuracies must be of the same tasks and checkpoints; found {[len(s) for s in first]} scores "
-            f"and {[len(a) for a in second]} accuracies per task."
-        )
-    return float(np.mean([metric(s, a) for s, a in zip(first, second, strict=True)]))
+    if len(first) != len(second):
+        raise DataError(f"scores and accuracies must be of the same tasks; found {len(first)} and {len(second)} tasks.")
+    return float(np.mean([metric(*finite_lists(*task, least=2)) for task in zip(first, second, strict=True)]))
 
 
-def _tasks(values: Tasks) -> list[FloatArray]:
-    """Return one array per task."""
-    listed = list(values) if isinstance(values, Sequence | np.ndarray) else [values]
-    tasks = [np.asarray(v, np.float64) for v in (listed if listed and np.ndim(listed[0]) else [listed])]
-    for number, task in enumerate(tasks):
-        if task.ndim != 1 or len(task) < 2 or not np.isfinite(task).all():
-            raise DataError(
-                f"task {number}: at least two checkpoints with finite numbers are needed; found {task.tolist()}. Leave "
-                "out checkpoints that have no score."
-            )
-    return tasks
+def _tasks(values: Tasks) -> list[ArrayLike]:
+    """Return one list per task."""
+    listed: list[Any] = list(values) if isinstance(values, Sequence | np.ndarray) else [values]
+    return listed if listed and np.ndim(listed[0]) else [listed]
 
 
 def _chosen(scores: FloatArray, k: int) -> tuple[BoolArray, BoolArray, int]:

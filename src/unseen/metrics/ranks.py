@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
+from unseen.stats.interval import full_table, same_length
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,7 @@ def rank_methods(methods: Sequence[str], values: ArrayLike) -> RankTable:
     """
     from scipy.stats import rankdata
 
-    table = np.asarray(values, np.float64)
-    if table.ndim != 2 or table.shape[0] != len(methods) or table.shape[0] < 2 or not table.shape[1]:
-        raise DataError(f"ranks need a table of at least two methods x observations; found shape {table.shape}.")
-    if not np.isfinite(table).all():
-        raise DataError("ranks need a value of every method in every observation: leave out what has gaps.")
+    table = full_table(values, least=(max(2, len(methods)), 1))
     ranks = rankdata(-table, axis=0)
     best = rankdata(-table, axis=0, method="min").astype(np.int64)
     order = np.lexsort((np.arange(len(methods)), ranks.mean(axis=1)))
@@ -117,10 +114,6 @@ def paired_t_test(first: ArrayLike, second: ArrayLike) -> PairedTTest:
     """Return Student's two-sided paired t-test of two equally long lists."""
     from scipy.stats import ttest_rel
 
-    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if a.ndim != 1 or a.shape != b.shape or len(a) < 2:
-        raise DataError(
-            f"a paired test needs two lists of equal length, two pairs or more; found {a.shape}, {b.shape}."
-        )
+    a, b = same_length(first, second, least=2)
     found = ttest_rel(a, b)
-    return PairedTTest(float((a - b).mean()), float(found.statistic), float(found.pvalue), len(a))
+    return PairedTTest(float(np.mean(a - b)), float(found.statistic), float(found.pvalue), len(a))

@@ -16,37 +16,33 @@ Differs:    [P] tries constants. An image changes sides at one constant, its lea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import overload
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unseen.core.arrays import AnyArray, BoolArray, FloatArray, FloatingArray
+from unseen.core.arrays import AnyArray, BoolArray, FloatArray
 from unseen.core.errors import DataError
+from unseen.metrics.accuracy import class_means
 from unseen.stats import Interval, harmonic_mean_interval, per_class_interval
+from unseen.stats.areas import accuracy_shares
+
+#: One accuracy, or an array of them.
+Accuracy = TypeVar("Accuracy", float, FloatArray)
 
 
-@overload
-def harmonic_mean(first: float, second: float) -> float: ...
-@overload
-def harmonic_mean(first: FloatingArray, second: FloatingArray) -> FloatArray: ...
-def harmonic_mean(first: float | FloatingArray, second: float | FloatingArray) -> float | FloatArray:
+def harmonic_mean(first: Accuracy, second: Accuracy) -> Accuracy:
     """Return 2 a b / (a + b) of two accuracies, fractions or percentages; 0 where both are 0. Eq. (22)."""
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if (a < 0).any() or (b < 0).any():
         raise DataError("a harmonic mean of accuracies needs values of 0 or more; a negative one was found.")
-    total = a + b
-    result: FloatArray = np.asarray(np.divide(2 * a * b, total, out=np.zeros_like(total), where=total > 0))
-    return float(result) if result.ndim == 0 else result
+    found = 2 * a * b / np.where(a + b > 0, a + b, 1)
+    return cast(Accuracy, found if found.ndim else float(found))
 
 
 def mean_per_class(labels: ArrayLike, correct: ArrayLike) -> float:
     """Return the mean over the classes in `labels` of the share of their images that are `correct`. Eq. (21)."""
-    wanted, right = np.asarray(labels), np.asarray(correct, np.float64)
-    if wanted.ndim != 1 or wanted.shape != right.shape or not len(wanted):
-        raise DataError(f"one value per label is needed, and at least one; found {right.shape} for {wanted.shape}.")
-    _, index = np.unique(wanted, return_inverse=True)
-    return float((np.bincount(index, right) / np.bincount(index)).mean())
+    return float(class_means(labels, correct)[1].mean())
 
 
 def mean_per_class_interval(labels: ArrayLike, correct: ArrayLike, *, level: float = 0.95) -> Interval:
@@ -121,16 +117,7 @@ def seen_unseen_curve(leads: ArrayLike, right: ArrayLike, labels: ArrayLike, of_
         labels: classes of the images.
         of_seen: which images are of seen classes.
     """
-    lead, hit, kind = np.asarray(leads, np.float64), np.asarray(right, bool), np.asarray(of_seen, bool)
-    wanted = np.asarray(labels)
-    if not (lead.shape == hit.shape == kind.shape == wanted.shape) or lead.ndim != 1:
-        shapes = lead.shape, hit.shape, wanted.shape, kind.shape
-        raise DataError(f"a seen-unseen curve needs one value of each per image; found shapes {shapes}.")
-    if kind.all() or not kind.any():
-        raise DataError("a seen-unseen curve needs images of seen and of unseen classes; all are of one kind.")
-    _, place, counts = np.unique(wanted, return_inverse=True, return_counts=True)
-    groups = {side: len(np.unique(wanted[kind == side])) for side in (False, True)}
-    weight = hit / counts[place] / np.where(kind, groups[True], groups[False])  # Eq. (21), one term per image
+    lead, kind, weight = accuracy_shares(leads, right, labels, of_seen)
     gamma = np.unique(lead[np.isfinite(lead)])
     at = np.searchsorted(gamma, lead) + (lead > -np.inf)  # leads of -inf fall to 0, of inf behind the last
     # Point k lies between the leads k and k + 1: unseen images with smaller leads are right, seen ones with greater.

@@ -7,7 +7,7 @@ Implements: per hyper-parameter the best value, the values of all trials within 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,21 +57,16 @@ def sensitivities(
     if not valid:
         raise DataError(f"no trial has a finite {score!r}: there is nothing to learn from this search.")
     top = max(valid, key=lambda t: t[score])
-    names = dict.fromkeys(k for t in valid for k in t if k != score and k not in _OUTCOMES)
     found = {}
-    for name in names:
-        having = [t for t in valid if t.get(name) is not None]
-        tried = _distinct([t[name] for t in having])
-        if len(tried) < 2:
-            continue
-        good = _distinct([t[name] for t in having if t[score] >= top[score] - margin])
-        numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in tried)
-        pairs = [(t[name], float(t[score])) for t in having]
-        if numeric and len(tried) > _DISCRETE:
-            found[name] = Sensitivity(name, top.get(name), good, tried, {}, _binned(pairs))
-        else:
-            scores = {value: tuple(s for v, s in pairs if v == value) for value in tried}
-            found[name] = Sensitivity(name, top.get(name), good, tried, scores)
+    for name in dict.fromkeys(k for t in valid for k in t if k != score and k not in _OUTCOMES):
+        pairs = [(t[name], float(t[score])) for t in valid if t.get(name) is not None]
+        tried = _distinct(value for value, _ in pairs)
+        if len(tried) > 1:
+            good = _distinct(value for value, own in pairs if own >= top[score] - margin)
+            numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in tried)
+            continuous = numeric and len(tried) > _DISCRETE
+            scores = {} if continuous else {v: tuple(own for value, own in pairs if value == v) for v in tried}
+            found[name] = Sensitivity(name, top.get(name), good, tried, scores, _binned(pairs) if continuous else {})
     return found
 
 
@@ -79,15 +74,14 @@ def _binned(pairs: Sequence[tuple[float, float]]) -> dict[str, tuple[float, ...]
     values = np.array([value for value, _ in pairs], np.float64)
     spaced = np.geomspace if values.min() > 0 else np.linspace
     edges = spaced(values.min(), values.max(), _RANGES + 1)
-    places = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, _RANGES - 1)
+    places = np.digitize(values, edges[1:-1]).tolist()
     return {
         f"{edges[k]:.1g} to {edges[k + 1]:.1g}": tuple(
             s for place, (_, s) in zip(places, pairs, strict=True) if place == k
         )
-        for k in range(_RANGES)
-        if (places == k).any()
+        for k in sorted(set(places))
     }
 
 
-def _distinct(values: Sequence[object]) -> tuple[object, ...]:
+def _distinct(values: Iterable[object]) -> tuple[object, ...]:
     return tuple(sorted(set(values), key=lambda v: (isinstance(v, str), v)))

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unseen.core.errors import DataError
-from unseen.metrics.accuracy import paired
-from unseen.stats import Interval, bootstrap, welch_difference
-from unseen.stats.interval import normal_quantile
+from unseen.stats import Interval, accuracy_interval, bootstrap, welch_difference
+from unseen.stats.interval import normal_quantile, same_length
 
 RESAMPLES = 10_000
+share_interval = accuracy_interval
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class McNemar:
     """Result of McNemar's test.
 
@@ -40,7 +40,7 @@ class McNemar:
     p_value: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Comparison:
     """Comparison of two models: mean(first) - mean(second), with its two-sided p-value."""
 
@@ -48,7 +48,7 @@ class Comparison:
     p_value: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SeedSummary:
     """Mean and spread of one value over seeds.
 
@@ -96,7 +96,7 @@ def paired_bootstrap(
         resamples: how many.
         seed: of the resampling.
     """
-    left, right = paired(first, second)
+    left, right = same_length(first, second)
     differences, n = left.astype(np.float64) - right.astype(np.float64), len(left)
     distinct, counts = np.unique(differences, return_counts=True)
     means = bootstrap(lambda w: w @ distinct / n, n, counts=counts, resamples=resamples, seed=seed)
@@ -133,7 +133,7 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     """Return the exact McNemar test of whether two models err on different numbers of the same images."""
     from scipy.stats import binomtest
 
-    left, right = paired(first, second)
+    left, right = same_length(first, second)
     if not np.isin([left, right], (0, 1)).all():
         raise DataError(
             "McNemar's test counts images, so it takes right (1) or wrong (0) per image; other values were found. "

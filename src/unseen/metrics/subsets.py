@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from unseen.core.arrays import Float32Array, FloatArray, IntArray
 from unseen.core.errors import DataError
+from unseen.stats.interval import full_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +101,8 @@ def _choices(tasks: int, size: int) -> tuple[IntArray, FloatArray]:
 
 
 def _samples(scores: ArrayLike) -> FloatArray:
-    table = np.asarray(scores, np.float64)
-    table = table[None] if table.ndim == 2 else table
-    if table.ndim != 3 or table.shape[1] < 3 or not np.isfinite(table).all():
-        raise DataError(
-            f"a search over tasks needs a full table of at least three methods by tasks, found shape {table.shape}."
-        )
-    return table
+    tables = [scores] if np.ndim(scores) == 2 else list(np.asarray(scores))
+    return np.stack([full_table(table, least=(3, 1)) for table in tables])
 
 
 def _pair_signs(scores: ArrayLike) -> Float32Array:

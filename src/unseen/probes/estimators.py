@@ -22,10 +22,9 @@ from unseen.core.arrays import AnyArray, FloatArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.probes.evaluate import labelled
 from unseen.probes.outcome import LinearModel
-from unseen.probes.rows import FeatureSet
+from unseen.probes.rows import FeatureSet, Workers
 from unseen.probes.sampling import draw_rows
 from unseen.probes.solvers import MEMORY_LIMIT, Protocol, Settings, solve
-from unseen.probes.workers import Workers
 
 _USUAL = Settings()
 #: Types that are not converted; any other becomes float32.
@@ -37,9 +36,6 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     solver: str
     seed: int = 0
-    validation_fraction: float = 0.2
-    refit: bool = True
-    normalize: bool = True
     memory_limit: int
 
     def fit(self, X: object, y: npt.ArrayLike) -> Self:
@@ -51,9 +47,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         rows, labels = self._check(X, y)
         data = labelled(rows, labels)
-        draws = draw_rows(
-            data.labels.numpy(), seed=self.seed, validation_fraction=self.validation_fraction, refit=self.refit
-        )
+        draws = draw_rows(data.labels.numpy(), seed=self.seed)
         with Workers() as workers:
             fitted = solve(self.solver, data, draws, workers, self._settings())[0]
         self.classes_ = np.unique(labels)
@@ -104,7 +98,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._prepare(X)
 
     def _prepare(self, X: object) -> FeatureSet:
-        return FeatureSet(X, "X", normalize=self.normalize, memory_limit=self.memory_limit)
+        return FeatureSet(X, "X", memory_limit=self.memory_limit)
 
     def _validate(self, *arrays: object, **how: bool) -> Any:
         try:
@@ -124,10 +118,7 @@ class LinearProbe(_Probe):
 
     Args:
         solver: "logistic", or "paper" for the published search.
-        seed: of the folds or the held-out split, and of the search.
-        validation_fraction: share of each class that `paper` holds out to tune.
-        refit: `paper` fits the tuned setting on all rows; otherwise on those that were not held out.
-        normalize: scale rows to unit length, as published.
+        seed: of the held-out split and of the search of `paper`.
         trials: of `paper`.
         epochs: of `paper`.
         batch_size: of `paper`.
@@ -151,9 +142,6 @@ class LinearProbe(_Probe):
         solver: Literal["logistic", "paper", "fast"] = "logistic",
         *,
         seed: int = 22,
-        validation_fraction: float = 0.2,
-        refit: bool = True,
-        normalize: bool = True,
         trials: int = 30,
         epochs: int = 100,
         batch_size: int = 1024,
@@ -163,9 +151,6 @@ class LinearProbe(_Probe):
     ) -> None:
         self.solver = solver
         self.seed = seed
-        self.validation_fraction = validation_fraction
-        self.refit = refit
-        self.normalize = normalize
         self.trials = trials
         self.epochs = epochs
         self.batch_size = batch_size
@@ -191,8 +176,6 @@ class RidgeProbe(_Probe):
     Args:
         penalties: to choose from.
         seed: of the held-out split.
-        validation_fraction: share of each class that is held out.
-        normalize: scale rows to unit length.
         memory_limit: bytes that working copies may take before rows are streamed.
     """
 
@@ -203,14 +186,10 @@ class RidgeProbe(_Probe):
         *,
         penalties: Sequence[float] = _USUAL.penalties,
         seed: int = 22,
-        validation_fraction: float = 0.2,
-        normalize: bool = True,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
         self.penalties = penalties
         self.seed = seed
-        self.validation_fraction = validation_fraction
-        self.normalize = normalize
         self.memory_limit = memory_limit
 
 
@@ -221,7 +200,6 @@ class KnnProbe(_Probe):
         neighbors: values of k to choose from; those beyond the number of rows are cut to it.
         temperature: of the votes.
         seed: of the held-out split.
-        validation_fraction: share of each class that is held out.
         memory_limit: bytes that working copies may take before rows are streamed.
     """
 
@@ -233,13 +211,11 @@ class KnnProbe(_Probe):
         neighbors: Sequence[int] = _USUAL.neighbors,
         temperature: float = _USUAL.temperature,
         seed: int = 22,
-        validation_fraction: float = 0.2,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
         self.neighbors = neighbors
         self.temperature = temperature
         self.seed = seed
-        self.validation_fraction = validation_fraction
         self.memory_limit = memory_limit
 
 

@@ -5,26 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from unseen.core.errors import DataError, UnknownNameError, UsageError
-from unseen.metrics import per_class_accuracy
+from unseen.core.errors import DataError, UsageError
 from unseen.probes.outcome import Fit, Model, ProbeResult
-from unseen.probes.rows import FeatureSet, LabelledRows, join_rows
+from unseen.probes.rows import FeatureSet, LabelledRows, Rows, Workers, join_rows, prepare_rows
 from unseen.probes.sampling import Draw, Shots, draw_rows
 from unseen.probes.solvers import SEEDS, Settings, SolverName, solve, solver_name, solver_version
-from unseen.probes.workers import Workers
 
 Found = TypeVar("Found")
-Precision = Literal["float32", "float16", "bfloat16"]
 
-_PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _TOP = 5
 _BINS = 15
 _SMALLEST_LIMIT = 1 << 28  # bytes; below it, features are streamed
@@ -42,12 +37,8 @@ def evaluate_probe(
     seeds: int | Sequence[int] = SEEDS,
     validation_features: object = None,
     validation_labels: npt.ArrayLike | None = None,
-    validation_fraction: float = 0.2,
-    refit: bool = True,
-    normalize: bool = True,
     square_root: bool = False,
     device: torch.device | str = "cpu",
-    precision: Precision = "float32",
     memory_limit: int | None = None,
     settings: Settings | None = None,
     groups: IntArray | None = None,
@@ -65,14 +56,11 @@ def evaluate_probe(
         shots: images per class ("all" for all of them), one or several; one record each.
         seeds: of sampling and of the search, one record each; a number means that many of the published ones.
         validation_features: the dataset's own validation split; without one, `logistic` uses 5-fold cross-validation,
-            and the others hold out a share of the training images.
+            and the others hold out a fifth of each class.
         validation_labels: its labels.
-        validation_fraction: the share of each class that is held out.
-        refit: fit the chosen setting on train and validation images together; otherwise on the training part alone.
-        normalize: scale features to unit length, as published.
-        square_root: take square roots of the features before that; `logistic` then uses no other power.
+        square_root: take square roots of the features before they are scaled to unit length; `logistic` then uses no
+            other power.
         device: where to compute, such as "cuda".
-        precision: of the working copies of features; sums are in float32.
         memory_limit: bytes that working copies may take before features are streamed; by default a quarter of the
             machine's memory, or 80 % of the free memory of a GPU. If a device runs out of memory, the probe is
             evaluated again with a quarter of the limit, at last with streamed features.
@@ -88,42 +76,25 @@ def evaluate_probe(
     elif where.type == "cuda":
         chosen = replace(chosen, memory_limit=device_memory(where))
     name, counts, numbers = solver_name(solver), _several_shots(shots), _several_seeds(seeds)
-    if precision not in _PRECISIONS:
-        raise UnknownNameError("precision of a probe", precision, _PRECISIONS)
+
+    pair = _checked(train_features, train_labels, "training")
+    if (validation_features is None) != (validation_labels is None) and not _has_labels(validation_features):
+        raise DataError("validation features and validation labels go together: give both, or neither.")
+    held = None if validation_features is None else _checked(validation_features, validation_labels, "validation")
+    joined, wanted = join_rows(pair, held)
+    test_rows, tested = _checked(test_features, test_labels, "test")
+    start = None if held is None else len(pair[1])
 
     def evaluate(limit: int) -> list[ProbeResult]:
-        prepare = partial(
-            FeatureSet,
-            normalize=normalize,
-            square_root=square_root,
-            memory_limit=limit,
-            precision=_PRECISIONS[precision],
-        )
-        train = partial(prepare, device=where)
-        data, classes, start = _training_data(
-            train, train_features, train_labels, validation_features, validation_labels
-        )
+        rows, test = prepare_rows(joined, test_rows, device=where, square_root=square_root, memory_limit=limit)
+        data, test_set = labelled(rows, wanted, start), _TestSet(test, tested, np.unique(wanted))
+        index = data.labels.cpu().numpy()
         draws = [
             draw
             for seed in numbers
-            for draw in draw_rows(
-                data.labels.cpu().numpy(),
-                seed=seed,
-                shots=counts,
-                validation_fraction=validation_fraction,
-                validation_start=start,
-                refit=refit,
-                groups=groups,
-            )
+            for draw in draw_rows(index, seed=seed, shots=counts, validation_start=start, groups=groups)
         ]
         draws.sort(key=lambda draw: counts.index(draw.shots))
-        test = prepare(test_features, "test features")
-        test_set = _TestSet(test, _labels(test_features, test_labels, test.count, "test"), classes)
-        if test.dimension != data.features.dimension:
-            raise DataError(
-                f"training features have {data.features.dimension} columns and test features {test.dimension}. "
-                "Extract both with the same model."
-            )
         with Workers() as workers:
             fits = solve(name, data, draws, workers, replace(chosen, memory_limit=limit))
             return [test_set.evaluate(name, draw, fit, workers) for draw, fit in zip(draws, fits, strict=True)]
@@ -163,31 +134,10 @@ def _several_seeds(seeds: int | Sequence[int]) -> list[int]:
     return [*SEEDS, *range(100, 100 + seeds)][:seeds]
 
 
-def _training_data(
-    prepare: Callable[..., FeatureSet],
-    features: object,
-    labels: npt.ArrayLike | None,
-    held: object,
-    held_labels: npt.ArrayLike | None,
-) -> tuple[LabelledRows, AnyArray, int | None]:
-    """Return training rows followed by a validation split, if there is one; classes; and where validation starts."""
-    if held is None and held_labels is None:
-        rows = prepare(features, "training features")
-        wanted = _labels(features, labels, rows.count, "training")
-        return labelled(rows, wanted), np.unique(wanted), None
-    if (held is None) != (held_labels is None) and not _has_labels(held):
-        raise DataError("validation features and validation labels go together: give both, or neither.")
-    # Without copies in memory: the joined rows are read instead.
-    first, second = (
-        prepare(features, "training features", memory_limit=0),
-        prepare(held, "validation features", memory_limit=0),
-    )
-    joined, wanted = join_rows(
-        (first.source, _labels(features, labels, first.count, "training")),
-        (second.source, _labels(held, held_labels, second.count, "validation")),
-    )
-    rows = prepare(joined, "training and validation features")
-    return labelled(rows, wanted, first.count), np.unique(wanted), first.count
+def _checked(features: object, labels: npt.ArrayLike | None, name: str) -> tuple[Rows, AnyArray]:
+    """Return rows, without a copy of them in memory, and one label per row."""
+    rows = FeatureSet(features, f"{name} features", memory_limit=0)
+    return rows.source, _labels(features, labels, rows.count, name)
 
 
 def labelled(rows: FeatureSet, labels: AnyArray, stop: int | None = None) -> LabelledRows:
@@ -247,14 +197,17 @@ class _TestSet:
         index = np.where(classes[place] == wanted, place, -1)
         tested = classify(fit.model, self.rows, index, workers)
         predictions, correct, known = classes[tested.predicted], tested.rank < 1, index >= 0
-        everything = np.unique(np.concatenate([classes, wanted]))
+        everything, places = np.unique(np.concatenate([classes, wanted]), return_inverse=True)
+        own, number = places[len(classes) :], len(everything)
+        with np.errstate(invalid="ignore"):  # NaN where a class has no test image
+            per_class = np.bincount(own, predictions == wanted, number) / np.bincount(own, minlength=number)
         return ProbeResult(
             solver=solver,
             seed=draw.seed,
             shots=draw.shots,
             top1=float(correct.mean()),
             top5=float((tested.rank < _TOP).mean()),
-            per_class=per_class_accuracy(wanted, predictions, everything),
+            per_class=per_class,
             classes=everything,
             labels=wanted,
             predictions=predictions,

@@ -5,7 +5,7 @@ Paper:      Zhai et al., 2019 [P], Appendix K: the hyper-parameters of the light
 Shapes:     X (n, d) features with a last column of ones; A (n, c) dual weights, W = X' A; G = X X'; Y (n, c) one-hot
 Implements: V <- 0.9 V + D (softmax(G A) - Y) / B,  A <- A - lr V, where D counts the rows of the batch. This is SGD on
             W from zero, step for step, because every gradient X' R lies in the span of the rows: the product with G
-            replaces two products with X, and nothing is gathered. Beyond `DUAL_ROWS` rows W itself is trained
+            replaces two products with X, and nothing is gathered
 Differs:    nothing but rounding
 """
 
@@ -24,13 +24,11 @@ from torch.nn import functional
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.probes.outcome import LinearModel, Trial
+from unseen.probes.rows import Workers
 from unseen.probes.sgd import BatchOrder
 from unseen.probes.solvers import StepSchedule, default_warmup
-from unseen.probes.workers import Workers
 
 MOMENTUM = 0.9
-#: More training rows than this are handled in the primal: their Gram matrix would be larger than they are.
-DUAL_ROWS = 3000
 _BLOCK = 4096
 
 
@@ -99,17 +97,11 @@ def _train_all(
         raise DataError(f"{len(features)} rows of features and {len(labels)} labels: one label per row is needed.")
     if int(labels.max()) >= classes:
         raise DataError(f"a label is {int(labels.max())}, but there are {classes} classes, counted from 0.")
-    dual = len(labels) <= DUAL_ROWS
-    rows = torch.from_numpy(np.array(features[0 : len(labels)], np.float32)) if dual else None
-    gram = None if rows is None else rows @ rows.T + 1
-
-    targets = functional.one_hot(labels, classes).T.contiguous().float()
-    counts = _all_counts(len(labels), runs) if dual else {}
+    rows = torch.from_numpy(np.array(features[0 : len(labels)], np.float32))
+    gram, targets = rows @ rows.T + 1, functional.one_hot(labels, classes).T.contiguous().float()
+    counts = _all_counts(len(labels), runs)
 
     def one(setting: LinearSetting, seed: int) -> LinearModel:
-        if rows is None or gram is None:
-            order = BatchOrder(len(labels), setting.batch_size, seed)
-            return _train_primal(features, labels, classes, setting, order)
         weights = _train_dual(gram, targets, setting, counts[setting.batch_size, seed])
         return LinearModel(weights @ rows, weights.sum(dim=1))
 
@@ -140,23 +132,3 @@ def _train_dual(gram: Tensor, targets: Tensor, setting: LinearSetting, counts: T
         velocity.mul_(MOMENTUM).add_(residual)
         weights.sub_(velocity, alpha=setting.learning_rate * schedule.factor(step))
     return weights
-
-
-def _train_primal(
-    features: Any, labels: Tensor, classes: int, setting: LinearSetting, order: BatchOrder
-) -> LinearModel:
-    """Train the weights themselves; features are read a batch at a time."""
-    schedule = StepSchedule(setting.steps, default_warmup(setting.steps))
-    weights, bias = torch.zeros(classes, features.shape[1]), torch.zeros(classes)
-    velocity, bias_velocity = torch.zeros_like(weights), torch.zeros_like(bias)
-    for step in range(setting.steps):
-        positions = order.positions(step)
-        rows = torch.from_numpy(np.array(features[positions], np.float32))
-        residual = torch.softmax(rows @ weights.T + bias, dim=1)
-        residual.sub_(functional.one_hot(labels[torch.from_numpy(positions)], classes)).div_(setting.batch_size)
-        velocity.mul_(MOMENTUM).add_(residual.T @ rows)
-        bias_velocity.mul_(MOMENTUM).add_(residual.sum(dim=0))
-        rate = setting.learning_rate * schedule.factor(step)
-        weights.sub_(velocity, alpha=rate)
-        bias.sub_(bias_velocity, alpha=rate)
-    return LinearModel(weights, bias)

@@ -12,18 +12,12 @@ import torch
 from torch import Tensor
 
 from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from unseen.probes.rows import LabelledRows, raise_values
+from unseen.probes.rows import LabelledRows, Workers, raise_values
 from unseen.probes.sampling import Draw, Estimate, Shots, prediction_interval
 from unseen.probes.solvers import Settings
-from unseen.probes.workers import Workers
 from unseen.stats import Interval, accuracy_interval
 
 _MISTAKES = 20  # of a record's dictionary
-#: Attributes of a record that are JSON values.
-_PLAIN = (
-    *("solver", "version", "seed", "shots", "top1", "top5", "log_loss", "calibration_error"),
-    *("expected", "expected_se", "expected_shots", "expectation", "note", "seconds", "train_size", "validation_size"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +212,14 @@ class ProbeResult:
         side = "fewer" if self.top1 < interval.low else "more"
         return f"{found}; the test images have {side} right, {100 * self.top1:.0f} %: they are not like these"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything but the per-image arrays, as JSON values."""
-        interval = self.interval()
-        return {name: getattr(self, name) for name in _PLAIN} | {
-            "top1_low": interval.low,
-            "top1_high": interval.high,
+    def details(self) -> dict[str, Any]:
+        """Return accuracies per class, the most frequent mistakes and the chosen setting, as JSON values."""
+        return {
             "per_class": {
                 str(name): None if np.isnan(value) else float(value)
                 for name, value in zip(self.classes, self.per_class, strict=True)
             },
             "confusions": self._confusions(),
-            "trials": [trial.to_dict() for trial in self.trials],
             "best": dict(self.best),
         }
 

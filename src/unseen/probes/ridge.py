@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from unseen.core.arrays import IntArray
-from unseen.probes.coordinates import WORTHWHILE
 from unseen.probes.outcome import Fit, LinearModel, Trial, best_trial, each_draw
 from unseen.probes.rows import LabelledRows
 from unseen.probes.sampling import Draw
+from unseen.probes.softmax import WORTHWHILE
 from unseen.probes.solvers import Settings
 
 DEFAULT_PENALTY = 1e-2  # where no row can be held out to choose one
@@ -50,7 +50,7 @@ def fit_ridge(data: LabelledRows, draw: Draw, settings: Settings) -> Fit:
         for penalty, count in zip(penalties, correct, strict=True)
     ]
     best = best_trial(trials)
-    model = models[best] if draw.final is draw.tuning else _solve(data, draw.final, [penalties[best]])[0]
+    model = _solve(data, draw.final, [penalties[best]])[0]
     return Fit(model, tuple(trials), trials[best].parameters)
 
 

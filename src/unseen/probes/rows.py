@@ -7,12 +7,14 @@ by block, and the pages of a memory map are released after each block, so that r
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -30,9 +32,6 @@ STREAM_ROWS = 2048
 # Solvers hold about four working copies: the normalised rows, the same raised to a power, the rotated rows and one
 # run's share of them.
 WORKING_COPIES = 4
-# Of rows that are read from the disk in random order.
-_NEIGHBOURS = 256  # rows that are read together
-_BUFFERED = 64  # such blocks that are mixed with one another
 
 
 @runtime_checkable
@@ -59,7 +58,6 @@ class FeatureSet:
         power: exponent of every value, with its sign kept: below 1 it evens out features that are rectified and pooled.
         memory_limit: bytes that a solver's working copies may take before rows are streamed instead.
         device: of the rows that are returned.
-        precision: of the copies of rows that solvers keep; sums are in float32 in any case.
     """
 
     def __init__(
@@ -72,7 +70,6 @@ class FeatureSet:
         power: float = 1.0,
         memory_limit: int = MEMORY_LIMIT,
         device: torch.device | str = "cpu",
-        precision: torch.dtype = torch.float32,
     ) -> None:
         rows = getattr(rows, "features", rows)  # of a store's whole entry
         if isinstance(rows, Tensor):
@@ -87,7 +84,7 @@ class FeatureSet:
         if np.dtype(rows.dtype).kind not in "fiub":
             raise DataError(f"{name} must be real numbers, found {rows.dtype}. Convert them to float32 or float16.")
         self.name, self.normalize, self.power = name, normalize, 0.5 if square_root else power
-        self.device, self.precision = torch.device(device), precision
+        self.device = torch.device(device)
         self.count, self.dimension = shape
         self.source: Rows = rows
         self.tensor: Tensor | None = None
@@ -111,18 +108,6 @@ class FeatureSet:
         block = self._prepare(found, np.arange(start, stop))
         release_pages(found)
         return block
-
-    def read_raw(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Return rows as stored, in float32, and the factor (stop - start,) that normalises each.
-
-        For passes over the disk: scaling a few scores per row is cheaper than scaling the row. Values are not checked.
-        """
-        found = self.source[start:stop]
-        block = self._converted(found)
-        release_pages(found)
-        if not self.normalize:
-            return block, torch.ones(len(block), device=self.device)
-        return block, 1.0 / torch.linalg.vector_norm(block, dim=1).clamp_min(1e-12)
 
     def zeros(self, *shape: int) -> Tensor:
         """Return zeros in float64 on the device, for sums over rows."""
@@ -171,7 +156,6 @@ class FeatureSet:
             power=power,
             memory_limit=0 if self.tensor is None else memory_limit,
             device=self.device,
-            precision=self.precision,
         )
 
 
@@ -223,45 +207,6 @@ def _as_tensor(array: AnyArray) -> Tensor:
         return torch.from_numpy(block).float()  # torch converts half precision faster than numpy
 
 
-def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield every row once in a nearly random order, in batches of `size`, the last one smaller.
-
-    Single rows from all over a disk would take some fifty times longer than from memory. Neighbouring rows are read
-    together, blocks in random order, and batches are taken from a buffer of many blocks while a thread reads the next.
-
-    Args:
-        features: where to read.
-        rows: (n,) row numbers, ascending.
-        order: a permutation of n, which orders blocks by their first row, and rows within a buffer.
-        size: of a batch.
-
-    Yields:
-        Features (b, d), and the places (b,) of their row numbers in `rows`.
-    """
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order))
-    starts = torch.arange(0, len(order), _NEIGHBOURS)
-    starts = starts[rank[starts].argsort()]
-    groups = [
-        torch.cat([torch.arange(start, min(start + _NEIGHBOURS, len(order))) for start in group.sort()[0].tolist()])
-        for group in torch.split(starts, _BUFFERED)
-    ]
-    left, left_places = torch.empty(0, features.dimension, device=features.device), torch.empty(0, dtype=torch.int64)
-    with ThreadPoolExecutor(1, thread_name_prefix="probe-reader") as reader:
-        ahead = reader.submit(features.take, rows[groups[0].numpy()])
-        for number, group in enumerate(groups):
-            read = ahead.result()
-            is_last = number + 1 == len(groups)
-            if not is_last:
-                ahead = reader.submit(features.take, rows[groups[number + 1].numpy()])
-            mixed, places = torch.cat([left, read]), torch.cat([left_places, group])
-            turns = rank[places].argsort()
-            whole = len(turns) if is_last else len(turns) // size * size
-            for batch in torch.split(turns[:whole], size) if whole else ():
-                yield mixed[batch], places[batch]
-            left, left_places = mixed[turns[whole:]], places[turns[whole:]]
-
-
 def join_rows(train: tuple[Any, AnyArray], validation: tuple[Any, AnyArray] | None) -> tuple[object, AnyArray]:
     """Return features and targets of the training rows, followed by those of a validation split if there is one."""
     if validation is None:
@@ -270,15 +215,72 @@ def join_rows(train: tuple[Any, AnyArray], validation: tuple[Any, AnyArray] | No
 
 
 def prepare_rows(train: Any, test: Any, **how: Any) -> tuple[FeatureSet, FeatureSet]:
-    """Return training and test features, as `FeatureSet(..., **how)`.
+    """Return training and test features, as `FeatureSet(..., **how)`; those to test stay on the CPU.
 
     Raises:
         DataError: they have different numbers of columns.
     """
-    rows, wanted = FeatureSet(train, "training features", **how), FeatureSet(test, "test features", **how)
+    rows = FeatureSet(train, "training features", **how)
+    wanted = FeatureSet(test, "test features", **how | {"device": "cpu"})
     if rows.dimension != wanted.dimension:
         raise DataError(
             f"training features have {rows.dimension} columns and test features {wanted.dimension}. "
             "Extract both with the same model."
         )
     return rows, wanted
+
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+Given = ParamSpec("Given")
+
+
+class Workers:
+    """A pool of single-threaded workers, and one driver thread that distributes pieces to them.
+
+    Use as a context manager. `run` and `submit` are for the caller; `ordered` is for code inside `run`.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = torch.get_num_threads() if count is None else count
+        self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="probe", initializer=_single_threaded)
+        self._driver = ThreadPoolExecutor(1, thread_name_prefix="probe-driver", initializer=_single_threaded)
+
+    def __enter__(self) -> Self:
+        before = torch.get_num_threads()
+        barrier = threading.Barrier(self.count)
+        started = [self._pool.submit(barrier.wait) for _ in range(self.count)]
+        started.append(self._driver.submit(lambda: 0))
+        for future in started:
+            future.result()
+        # A thread's own setting also becomes the default of threads that start later: put that back.
+        torch.set_num_threads(before)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self._driver.shutdown(cancel_futures=True)
+
+    def run(self, work: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        """Run `work` on the driver thread, from where it may call `ordered`."""
+        return self._driver.submit(work, *args, **kwargs).result()
+
+    def submit(self, work: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Future[Found]:
+        """Run `work` on a worker. It must not wait for other workers."""
+        return self._pool.submit(work, *args, **kwargs)
+
+    def ordered(self, work: Callable[[Item], Found], items: Iterable[Item]) -> Iterator[Found]:
+        """Results of `work` in the order of `items`, with few of them held at a time."""
+        waiting: deque[Future[Found]] = deque()
+        for item in items:
+            waiting.append(self._pool.submit(work, item))
+            if len(waiting) > 2 * self.count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _single_threaded() -> None:
+    """Make torch's kernels in this thread, and in no other, run on one core."""
+    torch.get_num_threads()  # the first call in a thread overwrites its setting, so it must come before
+    torch.set_num_threads(1)

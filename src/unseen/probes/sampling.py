@@ -30,6 +30,7 @@ from torch import Tensor
 
 from unseen.core.arrays import BoolArray, FloatArray, IntArray
 from unseen.core.errors import UsageError
+from unseen.probes.solvers import SEEDS
 from unseen.stats import Interval
 
 Shots = int | Literal["all"]
@@ -39,6 +40,7 @@ HOLD_OUT_ROWS = 5000
 TRAINS_ONLY = -1  # the fold of a row that every fit sees
 
 _SPLIT, _TUNING, _FINAL, _FOLDS = range(4)  # streams of a run's seed
+_PARTS = 5  # one of them validates
 _SHARPEST, _FLATTEST = 0.25, 20.0  # temperatures
 
 
@@ -51,7 +53,7 @@ class Draw:
         validation: rows that candidates are compared on.
         final: rows that the chosen setting is fitted on.
         own_validation: whether the dataset has the validation split.
-        folds: (n,) the fold that holds each of the final rows out, TRAINS_ONLY for none; None for `draw_folds`.
+        folds: (n,) the fold that holds each of the final rows out, TRAINS_ONLY for none; None with own validation rows.
     """
 
     seed: int
@@ -68,9 +70,7 @@ def draw_rows(
     *,
     seed: int,
     shots: Sequence[Shots] = ("all",),
-    validation_fraction: float = 0.2,
     validation_start: int | None = None,
-    refit: bool = True,
     groups: IntArray | None = None,
 ) -> list[Draw]:
     """Return the draws of one seed, one per number of shots, over one common validation split.
@@ -79,51 +79,50 @@ def draw_rows(
         labels: class index per row.
         seed: of all draws.
         shots: images per class, or "all".
-        validation_fraction: share of each class that validates.
         validation_start: rows from here on are the dataset's own validation split, used unchanged.
-        refit: fit the chosen setting on tuning and validation rows together; otherwise on the tuning rows again.
         groups: (n,) group of each row, such as the frames of one video: a group is not divided between folds, nor
             between tuning and validation rows.
     """
     own = validation_start is not None
     if validation_start is None:
-        tuning, validation = _split(labels, validation_fraction, np.random.default_rng([seed, _SPLIT]), groups)
+        tuning, validation = _split(labels, np.random.default_rng([seed, _SPLIT]), groups)
     else:
         tuning, validation = np.arange(validation_start), np.arange(validation_start, len(labels))
-    everything = np.arange(len(labels)) if refit else tuning
+    everything = np.arange(len(labels))
     draws = []
     for count in shots:
         if count == "all":
-            draws.append(_grouped(Draw(seed, count, tuning, validation, everything, own), labels, groups))
+            # Nothing is sampled for a final fit on all rows, so that its folds do not depend on the seed either.
+            draw = Draw(seed, count, tuning, validation, everything, own)
+            draws.append(_with_folds(draw, labels, groups, SEEDS[0]))
             continue
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise UsageError(f"shots are whole numbers from 1, or 'all'; found {count!r}.")
         few = tuning[_few(labels[tuning], count, np.random.default_rng([seed, _TUNING]))]
-        final = everything[_few(labels[everything], count, np.random.default_rng([seed, _FINAL]))] if refit else few
-        draws.append(_grouped(Draw(seed, count, few, validation, final, own), labels, groups))
+        final = _few(labels, count, np.random.default_rng([seed, _FINAL]))
+        draws.append(_with_folds(Draw(seed, count, few, validation, final, own), labels, groups, seed))
     return draws
 
 
-def _grouped(draw: Draw, labels: IntArray, groups: IntArray | None) -> Draw:
-    """Return the draw with folds that keep groups together, if there are groups."""
-    if groups is None or draw.own_validation:
+def _with_folds(draw: Draw, labels: IntArray, groups: IntArray | None, seed: int) -> Draw:
+    """Return the draw with folds that keep groups together, unless the dataset has validation rows."""
+    if draw.own_validation:
         return draw
-    return replace(draw, folds=draw_folds(labels[draw.final], draw.seed, groups[draw.final])[0])
+    own = None if groups is None else groups[draw.final]
+    return replace(draw, folds=draw_folds(labels[draw.final], seed, own)[0])
 
 
 def _split(
-    labels: IntArray, fraction: float, generator: np.random.Generator, groups: IntArray | None = None
+    labels: IntArray, generator: np.random.Generator, groups: IntArray | None = None
 ) -> tuple[IntArray, IntArray]:
     """Return rows to tune on and rows to validate on."""
-    if not 0.0 < fraction < 1.0:
-        raise UsageError(f"the validation fraction lies between 0 and 1, found {fraction}.")
     if groups is not None:
-        folds = group_folds(labels, groups, max(round(1 / fraction), 2), generator)
+        folds = group_folds(labels, groups, _PARTS, generator)
         return np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
     tuning, validation = [], []
     for rows in _by_class(labels):
         order = rows[generator.permutation(len(rows))]
-        held = min(max(int(len(rows) * fraction), 1), len(rows) - 1)
+        held = min(max(len(rows) // _PARTS, 1), len(rows) - 1)
         tuning.append(order[: len(rows) - held])
         validation.append(order[len(rows) - held :])
     return np.concatenate(tuning), np.concatenate(validation)

@@ -8,7 +8,6 @@ Implements: V <- 0.9 V + (P - Y) X / m + wd W, W <- W - lr V, and the same for b
             as that of a plain script, but for rounding.
 Differs:    fewer rows than dimensions are written in as many dimensions as there are rows. What the initial weights
             have outside their span meets no gradient; weight decay shrinks it by a factor that is known beforehand.
-            Rows that do not fit into memory come in shuffled blocks (rows.py) instead of a wholly random order.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ import torch
 from torch import Tensor
 
 from unseen.core.arrays import IntArray, Pixels
-from unseen.probes.coordinates import WORTHWHILE, times_transposed
 from unseen.probes.outcome import LinearModel
-from unseen.probes.rows import LabelledRows, rows_fit, shuffled_batches
+from unseen.probes.rows import LabelledRows, rows_fit
+from unseen.probes.softmax import WORTHWHILE, times_transposed
 from unseen.probes.solvers import MEMORY_LIMIT, Protocol
 
 #: Steps whose rows `BatchOrder` counts together.
@@ -63,8 +62,7 @@ class TrainingRows:
     def __init__(self, data: LabelledRows, rows: IntArray, memory_limit: int = MEMORY_LIMIT) -> None:
         self.count, self.classes, self.dimension = len(rows), data.classes, data.features.dimension
         fits = data.features.tensor is not None or rows_fit(data.features, len(rows), memory_limit)
-        # Blocks of neighbours are read together, so streamed rows go by their number.
-        self._features, self._rows = data.features, torch.from_numpy(rows if fits else np.sort(rows))
+        self._features, self._rows = data.features, torch.from_numpy(rows)
         self.labels = data.take_labels(self._rows.numpy())
         self.basis: Tensor | None = None
         self._table = data.features.tensor
@@ -83,14 +81,13 @@ class TrainingRows:
 
     def batches(self, order: Tensor, buffer: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield features and labels of batches, as many rows as the buffer has, in the given order of rows."""
-        if self._table is None:
-            for rows, places in shuffled_batches(self._features, self._rows.numpy(), order, len(buffer)):
-                yield rows, self.labels[places]
-            return
         for batch in torch.split(order, len(buffer)):
-            chosen = self._rows[batch].to(buffer.device)
-            rows = torch.index_select(self._table, 0, chosen, out=buffer[: len(batch)])
-            yield rows, self.labels[batch]
+            chosen = self._rows[batch]
+            if self._table is None:
+                yield self._features.take(chosen.numpy()), self.labels[batch]
+            else:
+                rows = torch.index_select(self._table, 0, chosen.to(buffer.device), out=buffer[: len(batch)])
+                yield rows, self.labels[batch]
 
 
 def train(rows: TrainingRows, setting: Setting, protocol: Protocol, generator: torch.Generator) -> Trained:
@@ -100,27 +97,22 @@ def train(rows: TrainingRows, setting: Setting, protocol: Protocol, generator: t
         rows: what to train on.
         setting: learning rate and weight decay.
         protocol: epochs, batch size, momentum, schedule.
-        generator: gives the initial weights and the order of rows in every epoch; it is left where they end.
+        generator: gives the initial weights and the order of rows in every epoch; it is left where a training of all
+            epochs ends.
     """
     began = generator.get_state()
     # Checks of every batch cost time: a training that diverges is repeated, up to its first loss that is not finite.
     for checked in (False, True):
         generator.set_state(began)
         trainer = _Trainer(rows, setting, protocol, generator)
-        for epoch in range(protocol.epochs):
-            if not trainer.run_epoch(epoch, checked=checked):
-                return Trained(trainer.model(), stopped_at=epoch)
+        stopped = next((e for e in range(protocol.epochs) if not trainer.run_epoch(e, checked=checked)), None)
         model = trainer.model()
-        if bool(torch.isfinite(model.weights).all()):
+        if checked or bool(torch.isfinite(model.weights).all()):
             break
-    return Trained(model)
-
-
-def skip_training(generator: torch.Generator, rows: int, classes: int, dimension: int, epochs: int) -> None:
-    """Advance a stream by the random numbers of one training."""
-    _initial(generator, classes, dimension)
-    for _ in range(epochs):
-        torch.randperm(rows, generator=generator)
+        ended = generator.get_state()
+    if stopped is not None:
+        generator.set_state(ended)
+    return Trained(model, stopped)
 
 
 def _initial(generator: torch.Generator, classes: int, dimension: int) -> tuple[Tensor, Tensor]:

@@ -1,180 +1,274 @@
-"""Multinomial logistic losses of many fits at once, with their gradients, summed over blocks of rows.
+"""The multinomial logistic loss of one fit, with its gradient, in coordinates that make it quick to minimise.
 
-Shapes:     B draws, K fits of each (one per fold), c classes, n rows; W (B K, c, r) weights, the last column the bias;
-            Z = W X' (c, b) scores of a block; P = softmax of Z by column
-Implements: loss = sum over rows of -s log P[y], gradient = (s (P - Y)) X, with s a row's share in a fit: 1 / its number
-            of rows, or 0 where the fit leaves the row out
+The optimum of an l2-penalised linear model does not depend on the orthonormal coordinates of its features, and lies in
+the span of the training rows. So (1) n rows of d > n dimensions are written in n dimensions without any loss, and (2)
+in the eigenbasis of the second moments the Hessian of the logistic loss is close to diagonal, which makes a diagonal
+preconditioner a very good one: by Boehning's bound (Ann. Inst. Stat. Math. 1992) H <= V (x) X'X / n. Few rows are
+written in their span, many are turned, and rows that do not fit into memory stay on the disk.
+
+Shapes:     c classes; X (n, d) rows; mean (d,); basis (d, r), orthonormal columns; spectrum (r + 1,), the last for the
+            bias; W (c, r + 1) weights, the last column the bias; Z = W X' (c, b) scores of a block; P = softmax of Z by
+            column
+Implements: loss = sum over rows of -s log P[y], gradient = (s (P - Y)) X, summed over blocks of rows, with s a row's
+            share in the fit: 1 / its number of rows, or 0 where the fit leaves the row out
 Differs:    scores are kept class-major: on CPUs, W X' with few classes runs up to twice as fast as X W'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from unseen.probes.coordinates import Batch, MemoryTable, Table, times_transposed
-from unseen.probes.lbfgs import Evaluation
+from unseen.core.arrays import BoolArray, IntArray
+from unseen.probes.rows import STREAM_ROWS, FeatureSet, LabelledRows, Workers, rows_fit
 
 # How blocks are run: the builtin `map`, or a pool's ordered map.
-BlockMap = Callable[..., Iterable[tuple[Tensor, ...]]]
+BlockMap = Callable[..., Iterable[Any]]
 
-LEFT_OUT = -2  # the fold of a row that is in no fit
-_APART_CLASSES = 48  # from so many on, a product of one fit's own rows is faster than one of all fits and all rows
-_APART_ROWS = 1 << 23  # values of the rows that may be written twice for it
+WORTHWHILE = 0.8  # of the dimensions: as many rows are written in their span
+_NOISE = 1e-6  # directions with less than this share of the largest variance are rounding
+_SCORES = 1 << 20  # of one block: they stay in the processor's cache
+_STREAMED_SCORES = 1 << 19  # likewise, beside the rows themselves
 
 
 @dataclass(frozen=True, eq=False)
-class FoldLoss:
-    """The losses of B x K fits as a function of their weights.
+class Coordinates:
+    """An orthonormal basis around the mean, with the variance along each of its directions."""
+
+    mean: Tensor
+    basis: Tensor
+    spectrum: Tensor
+
+    def write(self, rows: Tensor) -> Tensor:
+        """Return rows (n, d) in these coordinates, with a last column of ones, (n, r + 1)."""
+        return _with_ones(torch.addmm(-(self.mean @ self.basis), rows, self.basis))
+
+    def inner(self, weights: Tensor) -> Tensor:
+        """Return weights (..., r + 1) as they apply to rows in other coordinates, (..., d + 1)."""
+        turned = weights[..., :-1] @ self.basis.T
+        return torch.cat([turned, weights[..., -1:] - turned @ self.mean[:, None]], dim=-1)
+
+    def outer(self, gradient: Tensor) -> Tensor:
+        """Return the gradient for weights (..., r + 1) from that for `inner` of them."""
+        centred = gradient[..., :-1] - gradient[..., -1:] * self.mean
+        return torch.cat([centred @ self.basis, gradient[..., -1:]], dim=-1)
+
+    def original(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return weights (c, d) and biases (c,) for the features themselves."""
+        inner = self.inner(weights)
+        return inner[:, :-1].contiguous(), inner[:, -1].contiguous()
+
+    def from_original(self, weights: Tensor, bias: Tensor) -> Tensor:
+        """Return weights (c, r + 1) in these coordinates, without their part outside the basis."""
+        return torch.cat([weights @ self.basis, (bias + weights @ self.mean)[:, None]], dim=1)
+
+
+def span(rows: Tensor) -> tuple[Coordinates, Tensor]:
+    """Return coordinates in which few rows (n, d), n <= d, have n dimensions, and the rows in them, (n, n + 1)."""
+    mean = rows.mean(dim=0)
+    centred = rows - mean
+    values, vectors = torch.linalg.eigh(centred @ centred.T)
+    values, vectors = values.flip(0).clamp_min(0.0), vectors.flip(1)
+    kept = values > _NOISE * values[0]
+    lengths = torch.where(kept, values.sqrt(), 0.0)
+    basis = centred.T @ (vectors * torch.where(kept, 1.0 / lengths, 0.0))
+    return Coordinates(mean, basis, _with_bias(values / len(rows))), _with_ones(vectors * lengths)
+
+
+def principal(features: FeatureSet, run: Callable[..., Iterable[tuple[Tensor, Tensor]]] = map) -> Coordinates:
+    """Return coordinates of all rows, from one pass over them."""
+
+    def moments(bounds: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        block = features.read(*bounds)
+        return block.T @ block, block.sum(dim=0, dtype=torch.float64)
+
+    second, total = features.zeros(features.dimension, features.dimension), features.zeros(features.dimension)
+    for part, sums in run(moments, list(features.blocks(STREAM_ROWS))):
+        second += part
+        total += sums
+    mean = total / features.count
+    values, vectors = torch.linalg.eigh((second / features.count - torch.outer(mean, mean)).float())
+    values, vectors = values.flip(0).clamp_min(0.0), vectors.flip(1).contiguous()
+    return Coordinates(mean.float(), vectors, _with_bias(values))
+
+
+def _with_ones(rows: Tensor) -> Tensor:
+    """Append a column of ones, which turns the last weight into a bias."""
+    return torch.cat([rows, rows.new_ones(len(rows), 1)], dim=1)
+
+
+def _with_bias(spectrum: Tensor) -> Tensor:
+    return torch.cat([spectrum, spectrum.new_ones(1)])
+
+
+def _choose() -> Callable[[Tensor, Tensor], Tensor]:
+    """Choose the faster of the two libraries in torch for products with a transposed matrix.
+
+    Torch calls MKL for `mm`, and oneDNN in its compiled graphs only. For a matrix of few rows, as one row per class,
+    oneDNN's kernels are 7 to 16 % faster on the processors we measured (100 x 1280 x 1024 on a Zen 4: 2.52 against 2.71
+    ms for scores, 2.36 against 2.72 ms for gradients, one thread). Both round in their own order.
+    """
+    namespace = torch.ops.mkldnn
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if available and hasattr(namespace, "_linear_pointwise"):
+        product = namespace._linear_pointwise
+
+        def by_onednn(left: Tensor, right: Tensor) -> Tensor:
+            found: Tensor = product(left, right, None, "none", [], "")
+            return found
+
+        return by_onednn
+    return lambda left, right: left @ right.T
+
+
+_product = _choose()
+
+
+def times_transposed(left: Tensor, right: Tensor) -> Tensor:
+    """Compute left @ right.T of two float32 matrices; `right` may itself be a transposed view."""
+    return _product(left, right) if left.device.type == "cpu" else left @ right.T
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxLoss:
+    """The loss of one fit as a function of its weights.
 
     Attributes:
-        table: the rows.
-        labels: (B, n) class indices.
-        folds: (B, n) int8: the fold that holds a row out, TRAINS_ONLY, or LEFT_OUT.
-        fits: K; fit k sees all rows but those of fold k.
-        classes: how many there are.
+        rows: (n, r + 1) in the coordinates of the weights, with their column of ones; or features that are read at
+            every call, for which the weights are turned.
+        frame: the coordinates.
+        labels: (n,) class indices.
+        shares: (n,) of each row.
         run: maps a function over blocks, in order.
     """
 
-    table: Table
+    rows: Tensor | FeatureSet
+    frame: Coordinates
     labels: Tensor
-    folds: Tensor
-    fits: int
-    classes: int
+    shares: Tensor
     run: BlockMap = map
 
-    def __call__(self, weights: Tensor, curvature: bool = True) -> Evaluation:
-        draws, columns = len(self.folds), weights.shape[2]
-        # Draw by draw: a product with several of them would round otherwise than with one.
-        inner = torch.stack([self.table.inner(own) for own in weights.view(draws, self.fits * self.classes, columns)])
-        shares = self.shares  # made here, once, and not by several threads
-        parts = self.run(lambda bounds: self._part(inner, bounds, shares, curvature), self._blocks)
-        loss, gradient, variance = _sum(parts)
-        return Evaluation(
-            loss.view(-1),
-            torch.stack([self.table.outer(own) for own in gradient]).view(weights.shape),
-            variance.view(-1, self.classes),
-        )
+    def __call__(self, weights: Tensor) -> tuple[float, Tensor, Tensor]:
+        streams = isinstance(self.rows, FeatureSet)
+        inner = self.frame.inner(weights) if streams else weights
+        total: tuple[Tensor, ...] = ()
+        for part in self.run(lambda bounds: self._part(inner, *bounds), self._blocks(len(weights))):
+            total = tuple(a.add_(b) for a, b in zip(total, part, strict=True)) if total else part
+        loss, gradient, variance = total
+        return float(loss), self.frame.outer(gradient) if streams else gradient, variance
 
-    def apart(self) -> ApartLoss | FoldLoss:
-        """Return the same losses, computed fit by fit over its own rows, if that is faster."""
-        table = self.table
-        if (
-            not isinstance(table, MemoryTable)
-            or table.turn is not None
-            or table.rows.dtype != torch.float32
-            or table.rows.device.type != "cpu"
-            or table.rows.numel() > _APART_ROWS
-            or self.fits < 2
-            or self.classes < _APART_CLASSES
-            or bool((self.folds < 0).any())
-        ):
-            return self
-        order = torch.argsort(self.folds, dim=1, stable=True)
-        ends = [torch.bincount(own.long(), minlength=self.fits).cumsum(0).tolist() for own in self.folds]
-        rows = [table.rows[k if len(table.rows) > 1 else 0, own].repeat(2, 1) for k, own in enumerate(order)]
-        labels = [self.labels[k, own].repeat(2) for k, own in enumerate(order)]
-        return ApartLoss(rows, labels, ends, self.classes, self.run)
+    def _blocks(self, classes: int) -> list[tuple[int, int]]:
+        """Return the bounds of blocks of rows: they depend on the data alone."""
+        if isinstance(self.rows, FeatureSet):
+            size = max(min(_STREAMED_SCORES // classes, STREAM_ROWS), 256)
+            return [bounds for bounds in self.rows.blocks(size) if bool(self.shares[slice(*bounds)].any())]
+        pieces = -(-len(self.rows) // max(_SCORES // classes, 256))
+        return list(pairwise(len(self.rows) * k // pieces for k in range(pieces + 1)))
 
-    @cached_property
-    def shares(self) -> Tensor:
-        """Return (B, K, 1, n): 1 / the number of its rows for the rows of a fit, 0 for the others."""
-        fits = torch.arange(self.fits, device=self.folds.device)[:, None]
-        seen = (self.folds[:, None] > LEFT_OUT) & (self.folds[:, None] != fits)
-        return (seen / seen.sum(dim=2, keepdim=True))[:, :, None]
-
-    @cached_property
-    def _blocks(self) -> Sequence[tuple[int, int]]:
-        return self.table.blocks(self.fits * self.classes)
-
-    def _part(self, weights: Tensor, bounds: tuple[int, int], every: Tensor, curvature: bool) -> tuple[Tensor, ...]:
+    def _part(self, weights: Tensor, start: int, stop: int) -> tuple[Tensor, ...]:
         """Return sums over one block of the losses, of the gradients and of P(1 - P)."""
-        start, stop = bounds
-        batch, size = self.table.batch(start, stop), stop - start
-        shares = every[:, :, :, start:stop]
-        index = self.labels[:, None, None, start:stop].expand(-1, self.fits, -1, -1)
-        scores = batch.scores(weights).view(len(self.folds), self.fits, self.classes, size)
-        chances = torch.softmax(scores, dim=2, out=scores)
-        right = chances.gather(2, index).clamp_min(1e-37).log_()
-        loss = (right * shares).sum(dim=(2, 3), dtype=torch.float64).neg_()
+        batch = self.rows.read(start, stop) if isinstance(self.rows, FeatureSet) else self.rows[start:stop]
+        shares, index = self.shares[start:stop], self.labels[None, start:stop]
+        scores = scores_of(weights, batch)
+        chances = torch.softmax(scores, dim=0, out=scores)
+        loss = -(chances.gather(0, index).clamp_min(1e-37).log_() * shares).sum(dtype=torch.float64)
         residual = chances * shares
-        variance = residual.sum(dim=3) - torch.linalg.vecdot(residual, chances) if curvature else loss.new_empty(0)
-        residual.scatter_add_(2, index, -shares)
-        flat = residual.view(len(self.folds), -1, size)
-        return loss, batch.gradient(flat, weights.shape[2]), variance
+        variance = residual.sum(dim=1) - torch.linalg.vecdot(residual, chances)
+        residual.scatter_add_(0, index, -shares[None])
+        gradient = times_transposed(residual, batch.T)
+        if batch.shape[1] < weights.shape[1]:
+            gradient = torch.cat([gradient, residual.sum(dim=1, keepdim=True)], dim=1)
+        return loss, gradient, variance
 
-    def held_scores(self, weights: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Yield scores of held-out rows by the fits that held them out, a block at a time.
 
-        Args:
-            weights: (l, B K, c, r) for l settings.
-
-        Yields:
-            The draw, row numbers (m,) and scores (l, m, c).
-        """
-        settings, draws = len(weights), len(self.folds)
-        inner = self.table.inner(weights.view(settings, draws, self.fits * self.classes, -1))
-        inner = inner.view(settings, draws, self.fits, self.classes, -1)
-        for start, stop in self.table.blocks(settings * self.classes):
-            folds = self.folds[:, start:stop]
-            if not bool((folds >= 0).any()):
-                continue
-            batch = self.table.batch(start, stop)
-            for draw in range(draws):
-                for fit in range(self.fits):
-                    rows = (folds[draw] == fit).nonzero()[:, 0]
-                    if len(rows):
-                        own = batch.features[draw if len(batch.features) > 1 else 0][rows]
-                        scale = None if batch.scale is None else batch.scale[rows]
-                        chosen = inner[:, draw, fit].reshape(1, settings * self.classes, -1)
-                        found = Batch(own[None], scale).scores(chosen).view(settings, self.classes, -1)
-                        yield draw, rows + start, found.transpose(1, 2)
+def scores_of(weights: Tensor, rows: Tensor) -> Tensor:
+    """Return (k, b) for weights (k, r + 1) and rows (b, r + 1), or (b, r) without their column of ones."""
+    if rows.shape[1] == weights.shape[1]:
+        return times_transposed(weights, rows)
+    return times_transposed(weights[:, :-1], rows).add_(weights[:, -1:])
 
 
 @dataclass(frozen=True, eq=False)
-class ApartLoss:
-    """The losses of a `FoldLoss`, each fit over its own rows: a fifth less work with five folds, a half with two.
+class Table:
+    """The rows of a draw, for all its fits.
 
     Attributes:
-        rows: per draw (2 n, r), sorted by fold and written twice, so that the rows of a fit are contiguous.
-        labels: per draw (2 n,).
-        ends: per draw, where the rows of each fold end.
+        rows: as of `SoftmaxLoss`; in memory, those of the draw.
+        frame: the coordinates of the weights.
+        numbers: (n,) number of each row of the draw among all features.
+        labels: (n,) class indices.
+        scale: mean square of the centred rows.
     """
 
-    rows: list[Tensor]
-    labels: list[Tensor]
-    ends: list[list[int]]
-    classes: int
-    run: BlockMap
+    rows: Tensor | FeatureSet
+    frame: Coordinates
+    numbers: IntArray
+    labels: Tensor
+    scale: float
 
-    def __call__(self, weights: Tensor, curvature: bool = True) -> Evaluation:
-        fits = len(self.ends[0])
-        parts = self.run(lambda k: self._part(weights[k], k // fits, k % fits, curvature), range(len(weights)))
-        loss, gradient, variance = (torch.stack(part) for part in zip(*parts, strict=True))
-        return Evaluation(loss, gradient, variance if curvature else loss.new_empty(0))
+    def loss(self, seen: BoolArray, run: BlockMap = map) -> SoftmaxLoss:
+        """Return the loss of a fit that sees some of the rows (n,)."""
+        mask = torch.from_numpy(seen).to(self.labels.device)
+        share = 1.0 / int(seen.sum())
+        if not isinstance(self.rows, FeatureSet):
+            rows = self.rows if seen.all() else self.rows[mask]
+            return SoftmaxLoss(rows, self.frame, self.labels[mask], rows.new_full((len(rows),), share), run)
+        places = torch.from_numpy(self.numbers).to(mask.device)
+        labels = self.labels.new_zeros(self.rows.count).index_put_((places,), self.labels)
+        shares = mask.new_zeros(self.rows.count, dtype=torch.float32).index_put_((places,), mask * share)
+        return SoftmaxLoss(self.rows, self.frame, labels, shares, run)
 
-    def _part(self, weights: Tensor, draw: int, fit: int, curvature: bool) -> tuple[Tensor, ...]:
-        """Return loss, gradient and mean of P(1 - P) of one fit."""
-        ends, count = self.ends[draw], self.ends[draw][-1]
-        seen = slice(ends[fit], count + (ends[fit - 1] if fit else 0))
-        rows, index = self.rows[draw][seen], self.labels[draw][None, seen]
-        share = 1.0 / rows.shape[0]
-        scores = times_transposed(weights, rows)
-        chances = torch.softmax(scores, dim=0, out=scores)
-        loss = chances.gather(0, index).clamp_min(1e-37).log_().sum(dtype=torch.float64) * -share
-        residual = chances * share
-        variance = residual.sum(dim=1) - torch.linalg.vecdot(residual, chances) if curvature else loss
-        residual.scatter_add_(0, index, residual.new_full((), -share).expand(index.shape))
-        return loss, times_transposed(residual, rows.T), variance
+    def scores(self, weights: Tensor, places: IntArray) -> Tensor:
+        """Return scores (l, c, m) of some of the rows for weights (l, c, r + 1)."""
+        if isinstance(self.rows, FeatureSet):
+            weights, rows = self.frame.inner(weights), self.rows.take(self.numbers[places])
+        else:
+            rows = self.rows[torch.from_numpy(places).to(self.rows.device)]
+        return scores_of(weights.flatten(0, 1), rows).view(*weights.shape[:2], len(places))
 
 
-def _sum(parts: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """Return the sums of all entries, added in order."""
-    total: tuple[Tensor, ...] = ()
-    for part in parts:
-        total = tuple(a.add_(b) for a, b in zip(total, part, strict=True)) if total else part
-    return total
+class TableMaker:
+    """Write draws of one feature set in coordinates; the principal ones are computed once for all draws.
+
+    Args:
+        data: all rows.
+        memory_limit: bytes that the rows of a table may take before they are streamed.
+        most: rows of the largest table.
+        workers: for the pass that computes the principal coordinates, if a table needs them.
+    """
+
+    def __init__(self, data: LabelledRows, memory_limit: int, most: int, workers: Workers) -> None:
+        self.data, self.memory_limit = data, memory_limit
+        self._principal: Coordinates | None = None
+        if not self._spans(most) or self.streams(most):
+            run = workers.ordered if data.features.is_on_cpu else map
+            self._principal = workers.run(principal, data.features, run)
+
+    def _spans(self, rows: int) -> bool:
+        """Return whether that many rows are written in their span."""
+        return bool(rows <= WORTHWHILE * self.data.features.dimension)
+
+    def streams(self, rows: int) -> bool:
+        """Return whether a draw of that many rows is read again at every pass."""
+        return self.data.features.tensor is None and not rows_fit(self.data.features, rows, self.memory_limit)
+
+    def make(self, numbers: IntArray) -> Table:
+        """Return the table of the given rows."""
+        features, labels, frame = self.data.features, self.data.take_labels(numbers), self._principal
+        if self.streams(len(numbers)):
+            assert frame is not None
+            return Table(features, frame, numbers, labels, float(frame.spectrum[:-1].sum()))
+        rows = features.take(numbers)
+        if self._spans(len(numbers)):
+            frame, written = span(rows)
+        else:
+            assert frame is not None
+            written = frame.write(rows)
+        inner = written[:, :-1]
+        square = float(torch.linalg.vector_norm(inner).square() / len(inner) - inner.mean(dim=0).square().sum())
+        return Table(written, frame, numbers, labels, square)

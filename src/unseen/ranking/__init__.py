@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from unseen.ranking.cards import finetune_flops as finetune_flops
     from unseen.ranking.cards import score_flops as score_flops
     from unseen.ranking.cards import score_terms as score_terms
-    from unseen.ranking.gmm import Mixture as Mixture
-    from unseen.ranking.gmm import fit_mixture as fit_mixture
     from unseen.ranking.scores.gbc import gbc as gbc
     from unseen.ranking.scores.hscore import hscore as hscore
     from unseen.ranking.scores.hscore import regularised_hscore as regularised_hscore

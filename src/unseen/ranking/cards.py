@@ -1,6 +1,6 @@
 """Cards of all ranking scores: inputs, cost and citation of each score, and functions to find and compute them.
 
-A score is one file in `scores/` with its `ScoreCard`, and one line below. An installed package registers its own scores
+A score is one file in `scores/`, and one entry in `scores.toml`. An installed package registers its own `ScoreCard`s
 under the entry point group `unseen.scores`. A score is imported when it is first used.
 
 Costs are floating-point operations, computed from shapes, without the forward pass. A multiply-add counts as two
@@ -10,26 +10,26 @@ operations. Only the leading terms count: matrix products, decompositions and it
 from __future__ import annotations
 
 import re
+import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.resources import files
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.core.arrays import FloatArray
-from unseen.core.errors import DataError, UnknownNameError, UnseenError, UsageError
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.records import MethodCard
-from unseen.core.registry import PluginError, Registry
+from unseen.core.registry import Registry
 from unseen.ranking.inputs import Tell, add_scaled
 
 #: What a score may be computed from. "images" means that the score trains the network itself.
 Input = Literal["features", "labels", "source probabilities", "pool", "images"]
 
 FEATURES: tuple[Input, ...] = ("features", "labels")
-HEAD: tuple[Input, ...] = ("source probabilities", "labels")
-POOL: tuple[Input, ...] = ("features", "labels", "pool")
-IMAGES: tuple[Input, ...] = ("images", "labels")
 
 #: Tridiagonalisation, QR iterations and back-transformation of a symmetric m x m matrix, in units of m^3.
 EIGEN = 9.0
@@ -72,8 +72,6 @@ class ScoreCard:
         signs: signs of the terms in the sum of a score that is relative to the pool; empty otherwise.
         seeded, tells: whether the function takes `seed` and `tell`.
         epochs: of a score that trains the network itself.
-        parts: for a score that is a mean over images: function of the same arguments that returns one value per image,
-            (n,), NaN for images that are not scored. Scores of half-samples are then means of these values.
         targets: the score for values and several labels: function of features and their targets, (n,) or (n, t); None
             for a score that needs classes.
         version: raised whenever the same features get another score; it is part of the identity of a result.
@@ -81,7 +79,7 @@ class ScoreCard:
 
     id: str
     name: str
-    inputs: tuple[Input, ...]
+    inputs: tuple[Input, ...] = FEATURES
     compute: Callable[..., Any] | None = None
     cost: Callable[[Sizes], float] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +87,6 @@ class ScoreCard:
     seeded: bool = False
     tells: bool = False
     epochs: int = 0
-    parts: Callable[..., FloatArray] | None = None
     targets: Callable[..., float] | None = None
     version: int = 1
     paper: str = ""
@@ -111,11 +108,6 @@ class ScoreCard:
         """Whether the score trains the network itself, so that features do not suffice."""
         return "images" in self.inputs
 
-    def arguments(self, seed: int, tell: Tell | None = None) -> dict[str, Any]:
-        """Return the keyword arguments of `compute` and `parts`."""
-        found = dict(self.options) | ({"seed": seed} if self.seeded else {})
-        return found | ({"tell": tell} if self.tells else {})
-
     def method_card(self) -> MethodCard:
         """Return the card that `unseen ls scores` shows."""
         needs = f"from {', '.join(self.inputs)}"
@@ -129,21 +121,17 @@ class ScoreCard:
         )
 
 
-#: Citation of the scores of NeuCRaB itself.
-NEUCRAB = "Li et al., CVPR 2021"
-
-# Early-stopped fine-tuning: the accuracy of a checkpoint after one epoch, or after five.
-# Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), section 3.1, CVPR 2021 [P]
-# Implements: the cards; `unseen.benchmarks.rank.truth` trains, because training needs images and the network
-# Differs:    [P] scores on the task's test set; a score must not use test labels, so validation images are used
-# Expected:   [P] Table 1, Group I, Kendall: 22.15 after one epoch, 36.78 after five
-FINETUNE_ONE_EPOCH = ScoreCard("finetune-1", "Fine-tune (1 epoch)", IMAGES, epochs=1, paper="neucrab", citation=NEUCRAB)
-FINETUNE_FIVE_EPOCHS = ScoreCard(
-    "finetune-5", "Fine-tune (5 epochs)", IMAGES, epochs=5, paper="neucrab", citation=NEUCRAB
-)
+#: Fields of the cards of this package.
+_TABLE: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "scores.toml").read_text(encoding="utf-8"))
 
 
-def _as_card(name: str, found: object) -> ScoreCard:
+def _as_card(name: str, found: Any) -> ScoreCard:
+    """Return the card of what is registered: a card, or the function of a score of this package."""
+    if callable(found) and name in _TABLE:
+        row, module = _TABLE[name], sys.modules[found.__module__]
+        cost = partial(getattr(module, row.get("cost", "cost")), **row.get("options", {}))
+        targets = getattr(module, row["targets"]) if "targets" in row else None
+        found = _card(name, row | {"compute": found, "cost": cost, "targets": targets})
     if not isinstance(found, ScoreCard):
         raise TypeError(f"{found!r} is no ScoreCard")
     if found.id != name:
@@ -151,37 +139,14 @@ def _as_card(name: str, found: object) -> ScoreCard:
     return found
 
 
+def _card(name: str, row: Mapping[str, Any]) -> ScoreCard:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    return ScoreCard(name, **values)
+
+
 REGISTRY: Registry[ScoreCard] = Registry("ranking score", "unseen.scores", make=_as_card)
-#: One line per score: its name, and the module and name of its card.
-_BUILT_IN = {
-    # Registered by name only: the expected accuracy uses probes, which this package does not import.
-    "probe": "unseen.benchmarks.rank.expected:CARD",
-    "nleep": "unseen.ranking.scores.nleep:CARD",
-    "leep": "unseen.ranking.scores.leep:CARD",
-    "linear-1": "unseen.ranking.scores.linear:ONE_EPOCH",
-    "linear-5": "unseen.ranking.scores.linear:FIVE_EPOCHS",
-    "linear": "unseen.ranking.scores.linear:CONVERGED",
-    "finetune-1": "unseen.ranking.cards:FINETUNE_ONE_EPOCH",
-    "finetune-5": "unseen.ranking.cards:FINETUNE_FIVE_EPOCHS",
-    "mi-0.01": "unseen.ranking.scores.mutual_information:LOW_ALPHA",
-    "mi-0.50": "unseen.ranking.scores.mutual_information:HIGH_ALPHA",
-    "mi-pca-0.01": "unseen.ranking.scores.mutual_information:PCA_LOW_ALPHA",
-    "mi-pca-0.50": "unseen.ranking.scores.mutual_information:PCA_HIGH_ALPHA",
-    "nce": "unseen.ranking.scores.leep:NCE",
-    "hscore": "unseen.ranking.scores.hscore:CARD",
-    "hscore-regularised": "unseen.ranking.scores.hscore:REGULARISED",
-    "logme": "unseen.ranking.scores.logme:CARD",
-    "gbc": "unseen.ranking.scores.gbc:CARD",
-    "transrate": "unseen.ranking.scores.transrate:CARD",
-    "parc": "unseen.ranking.scores.parc:CARD",
-    "sfda": "unseen.ranking.scores.sfda:CARD",
-    "pactran": "unseen.ranking.scores.pactran:CARD",
-    "etran": "unseen.ranking.scores.sfda:ETRAN",
-    "ncti": "unseen.ranking.scores.ncti:CARD",
-    "knn": "unseen.ranking.scores.knn:CARD",
-}
-for _name, _target in _BUILT_IN.items():
-    REGISTRY.add(_name, _target)
+for _name, _row in _TABLE.items():
+    REGISTRY.add(_name, _row.get("compute") or _card(_name, _row))
 
 
 class _Scores(Mapping[str, ScoreCard]):
@@ -208,13 +173,11 @@ SCORES: Mapping[str, ScoreCard] = _Scores()
 def score_cards() -> list[MethodCard]:
     """Return the cards that `unseen ls scores` shows; a plug-in that cannot be loaded is listed with the reason."""
     return [
-        found.method_card() if isinstance(found, ScoreCard) else _failed_card(name, found)
+        found.method_card()
+        if isinstance(found, ScoreCard)
+        else MethodCard(id=name, group="plug-in", notes=getattr(found, "reason", str(found)))
         for name, found in REGISTRY.entries()
     ]
-
-
-def _failed_card(name: str, error: UnseenError) -> MethodCard:
-    return MethodCard(id=name, group="plug-in", notes=error.reason if isinstance(error, PluginError) else str(error))
 
 
 def find_score(name: str) -> ScoreCard:
@@ -224,7 +187,7 @@ def find_score(name: str) -> ScoreCard:
     if (found := variant_of(name)) is None:
         raise UnknownNameError("ranking score", name, REGISTRY, hint="List them with: unseen ls scores.")
     energy, count = found
-    options = {"energy": energy / 100, "components_per_class": count, "starts": 1}
+    options = {"energy": energy / 100, "components_per_class": count}
     title = f"N-LEEP, PCA {energy} %, {count} per class"
     return replace(SCORES["nleep"], id=name, name=title, options=options, cost=None, notes="")
 
@@ -252,14 +215,14 @@ def score_terms(
         seed: for scores that use random numbers.
         tell: called with each remark on the score.
     """
-    if card.needs_training or card.compute is None:
+    if card.compute is None:
         raise UsageError(f"{card.name} trains the network itself: it is computed from images, not from features.")
-    first = probabilities if card.needs_head else features
+    needed, first = ("source probabilities", probabilities) if card.needs_head else ("features", features)
     if first is None:
-        needed = "source probabilities" if card.needs_head else "features"
         raise DataError(f"{card.name} needs {needed}, and none were given. A checkpoint without a class head has none.")
-    value = card.compute(first, labels, **card.arguments(seed, tell))
-    return tuple(float(v) for v in value) if isinstance(value, tuple) else (float(value),)
+    options = dict(card.options) | ({"seed": seed} if card.seeded else {}) | ({"tell": tell} if card.tells else {})
+    value = card.compute(first, labels, **options)
+    return tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
 
 
 def combine_terms(card: ScoreCard, terms: Sequence[Sequence[float]]) -> list[float]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +16,9 @@ from unseen.core.errors import DataError
 
 #: Called with a remark on the score, such as a cap that was applied.
 Tell = Callable[[str], None]
-Arguments = ParamSpec("Arguments")
 
 #: How far a row of probabilities may be from summing to 1: float16 rows of a thousand classes are within it.
 _SUM_TOLERANCE = 1e-2
-#: Rows that are checked at a time.
-_BLOCK = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,22 +28,14 @@ class Labels:
     Attributes:
         index: class per row.
         counts: rows per class; none is 0.
-        names: of the classes, sorted.
     """
 
     index: IntArray
     counts: IntArray
-    names: npt.NDArray[np.generic]
 
     @property
     def classes(self) -> int:
         return len(self.counts)
-
-    def find(self, labels: npt.ArrayLike) -> IntArray:
-        """Return the classes of labels of other rows; -1 for a label that does not occur here."""
-        wanted = np.asarray(labels)
-        place = np.searchsorted(self.names, wanted).clip(max=self.classes - 1)
-        return np.where(self.names[place] == wanted, place, -1)
 
     def sums(self, rows: FloatArray) -> FloatArray:
         """Return the sum of `rows` per class: (classes, columns)."""
@@ -81,23 +68,22 @@ def check_labels(labels: npt.ArrayLike, rows: int) -> Labels:
             f"a ranking score needs more images than classes; found {rows} images of {len(names)} classes. "
             "Add images, or take fewer classes."
         )
-    return Labels(index.astype(np.int64).reshape(-1), counts.astype(np.int64), names)
+    return Labels(index.astype(np.int64).reshape(-1), counts.astype(np.int64))
 
 
 def check_rows(features: npt.ArrayLike) -> npt.NDArray[np.floating]:
-    """Return features (n, d) as they are, a block of rows at a time checked; raise a `DataError` for unusable ones."""
+    """Return features (n, d) as they are; raise a `DataError` for unusable ones."""
     rows = np.asarray(features)
     if rows.ndim != 2 or rows.size == 0:
         raise DataError(f"features must have the shape (images, dimensions) and not be empty; found {rows.shape}.")
     rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
-    starts = range(0, len(rows), _BLOCK)
-    bad = sum(int((~np.isfinite(rows[i : i + _BLOCK])).any(axis=1).sum()) for i in starts)
+    bad = int((~np.isfinite(rows)).any(axis=1).sum())
     if bad:
         raise DataError(
             f"{bad} of {len(rows)} rows of features hold NaN or infinity. The model or its precision is at fault: "
             "extract again in fp32, or remove the model."
         )
-    if not any((rows[i : i + _BLOCK] != rows[0]).any() for i in starts):
+    if (rows == rows[0]).all():
         raise DataError(
             f"the features are constant: all {len(rows)} rows are the same, so they cannot distinguish classes. "
             "Check that the weights are loaded."
@@ -149,17 +135,6 @@ def add_scaled(terms: npt.ArrayLike, signs: Sequence[float]) -> FloatArray:
     low, span = values.min(axis=0), np.ptp(values, axis=0)
     scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 0)
     return np.asarray(scaled @ np.asarray(signs, dtype=np.float64))
-
-
-def mean_over_images(name: str, parts: Callable[Arguments, FloatArray]) -> Callable[Arguments, float]:
-    """Return the score `name` that is the mean of one value per image; images without a value (NaN) do not count."""
-
-    @wraps(parts)
-    def score(*arguments: Arguments.args, **options: Arguments.kwargs) -> float:
-        return float(np.nanmean(parts(*arguments, **options)))
-
-    score.__name__ = score.__qualname__ = name  # so that it can be pickled
-    return score
 
 
 def is_narrow(features: npt.ArrayLike) -> bool:

@@ -2,7 +2,7 @@
 
 Paper:      Hoerl & Kennard, "Ridge regression", Technometrics 1970; the precision of several labels is that of Schapire
             & Singer, "BoosTexter", Machine Learning 2000 (label ranking average precision)
-Shapes:     X (n, d) features, centred by the training rows; Y (n, t) targets; G = X'X or XX', the smaller
+Shapes:     X (n, d) features, centred by the training rows, of n dimensions if n < d; Y (n, t) targets
 Implements: W(l) = (X'X + l tr(X'X) / r)^-1 X'Y on the rows of some folds: the moments of every fold are computed once,
             and those of a training set are their sum. Fits on two of five folds choose the penalty of the fits on four:
             the penalty of a held-out fold is chosen by fits that did not train on it, on rows of other folds (nested
@@ -11,34 +11,22 @@ Implements: W(l) = (X'X + l tr(X'X) / r)^-1 X'Y on the rows of some folds: the m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unseen.core.arrays import AnyArray, FloatArray, FloatingArray, IntArray
 from unseen.core.errors import DataError
+from unseen.ranking.spectrum import decompose
 
 PENALTIES = tuple(10.0 ** (k / 2 - 5) for k in range(15))
 FOLDS = 5
 #: Fewest images that can be cross-validated.
 FEWEST = 2 * FOLDS
-#: Folds of the smaller training sets, by the number of all folds.
-_SMALLER = {2: 0, 3: 1, 4: 2, 5: 2}
-#: Rows at a time, and the most rows that a fit of the smaller size predicts.
-_BLOCK, _MOST = 4096, 10_000
-
-
-class Task(Protocol):
-    """What ridge regression predicts."""
-
-    def targets(self, rows: IntArray) -> FloatingArray:
-        """Return (b, t) targets of some rows."""
-
-    def outcomes(self, scores: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return (b,) values that choose the penalty, higher is better, and the (b,) outcomes, for scores (b, t)."""
+#: The most rows that a fit of the smaller size predicts.
+_MOST = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +37,13 @@ class ClassTask:
     classes: int
 
     def targets(self, rows: IntArray) -> FloatingArray:
+        """Return (b, t) targets of some rows."""
         found = np.zeros((len(rows), self.classes), np.float32)
         found[np.arange(len(rows)), self.index[rows]] = 1.0
         return found
 
     def outcomes(self, scores: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return (b,) values that choose the penalty, higher is better, and the (b,) outcomes, for scores (b, t)."""
         right = (scores.argmax(axis=1) == self.index[rows]).astype(np.float64)
         return right, right
 
@@ -86,6 +76,10 @@ class LabelTask(ValueTask):
         return super().outcomes(scores, rows)[0], np.where(own.any(axis=1), precision, 1.0)
 
 
+#: What ridge regression predicts.
+Task = ClassTask | ValueTask
+
+
 @dataclass(frozen=True, eq=False)
 class Crossed:
     """Outcomes of cross-validation.
@@ -102,8 +96,56 @@ class Crossed:
     steps: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Smaller:
+    """What a fit on some of the folds shows.
+
+    Attributes:
+        train: the folds that it was fitted on.
+        values, outcomes: (l, n) of every penalty, what chooses it, higher is better, and the outcomes; NaN for rows
+            that were not predicted.
+    """
+
+    train: Sequence[int]
+    values: FloatArray
+    outcomes: FloatArray
+
+
+def nested(
+    folds: IntArray,
+    index: IntArray,
+    smaller: Sequence[Smaller],
+    final: Callable[[int, int], FloatArray],
+    choose: Callable[[FloatArray], int],
+) -> Crossed:
+    """Evaluate every fold at the penalty that other images choose, by fits that did not see the fold.
+
+    Args:
+        folds: (n,) the fold that holds each row out, from 0; -1 for a row that every fit sees.
+        index: (n,) classes, so that training rows are counted per class.
+        smaller: fits on fewer folds.
+        final: return the outcomes of a fold by the fit on all others, given the fold and the place of the penalty.
+        choose: return the place of the best penalty, given values (l, m) of other images; m is 0 without smaller fits.
+    """
+    found, gains, steps = np.full(len(folds), np.nan), np.zeros(len(folds)), np.zeros(len(folds))
+    classes = int(index.max()) + 1
+    for fold in range(int(folds.max()) + 1):
+        own = folds == fold
+        others = [one for one in smaller if fold not in one.train]
+        values = [one.values[:, ~own & np.isfinite(one.values[0])] for one in others]
+        best = choose(np.concatenate(values, axis=1) if values else np.zeros((0, 0)))
+        found[own] = final(fold, best)
+        many = np.bincount(index[~own], minlength=classes)
+        for one in others:
+            seen = np.bincount(index[np.isin(folds, (*one.train, -1))], minlength=classes)
+            at = np.flatnonzero(own & np.isfinite(one.outcomes[best]) & (seen[index] > 0))
+            gains[at] += found[at] - one.outcomes[best, at]
+            steps[at] += seen[index[at]] ** -0.5 - many[index[at]] ** -0.5
+    return Crossed(found, gains, steps)
+
+
 def cross_validate(rows: AnyArray, folds: IntArray, task: Task, index: IntArray | None = None) -> Crossed:
-    """Predict every row by fits on the other folds, and by fits on about half of them.
+    """Predict every row by ridge fits on the other folds, and by fits on about half of them (`nested`).
 
     Args:
         rows: (n, d) features; for classes scaled to unit length.
@@ -112,43 +154,37 @@ def cross_validate(rows: AnyArray, folds: IntArray, task: Task, index: IntArray 
         index: (n,) classes, if training rows are counted per class.
     """
     fits, count = _Fits(rows, folds, task), int(folds.max()) + 1
-    index = np.zeros(len(rows), np.int64) if index is None else index
-    smaller = [tuple((k + j) % count for j in range(_SMALLER[count])) for k in range(count if _SMALLER[count] else 0)]
-    tried = [fits.predict(train, PENALTIES, _MOST) for train in smaller]
-    found = np.full(len(rows), np.nan)
-    gains, steps = np.zeros(len(rows)), np.zeros(len(rows))
-    if not smaller:  # two folds: the rows of the other fold choose
-        both = [fits.predict((1 - k,), PENALTIES) for k in range(2)]
-        for (held, _, each), (_, values, _) in zip(both, reversed(both), strict=True):
-            found[held] = each[int(values.sum(axis=1).argmax())]
-        return Crossed(found, gains, steps)
-    seen = [np.bincount(index[np.isin(folds, (*train, -1))], minlength=index.max() + 1) for train in smaller]
-    for fold in range(count):
-        others = [k for k, train in enumerate(smaller) if fold not in train]
-        values = sum(tried[k][1][:, folds[tried[k][0]] != fold].sum(axis=1) for k in others)
-        best = int(np.argmax(values))
-        held, _, (own,) = fits.predict([k for k in range(count) if k != fold], PENALTIES[best : best + 1])
-        found[held] = own
-        many = np.bincount(index[folds != fold], minlength=len(seen[0]))
-        for k in others:
-            place, _, each = tried[k]
-            mine = (folds[place] == fold) & (seen[k][index[place]] > 0)
-            at = place[mine]
-            gains[at] += found[at] - each[best, mine]
-            steps[at] += seen[k][index[at]] ** -0.5 - many[index[at]] ** -0.5
-    return Crossed(found, gains, steps)
+    half = max(count // 2, 1)
+    trains = [[(k + j) % count for j in range(half)] for k in range(count if count > 2 else 0)]
+    smaller = []
+    for train in trains:
+        held, *both = fits.predict(train, PENALTIES, _MOST)
+        placed = np.full((2, len(PENALTIES), len(rows)), np.nan, np.float32)
+        placed[:, :, held] = both
+        smaller.append(Smaller(train, *placed))
+
+    def final(fold: int, place: int) -> FloatArray:
+        return np.asarray(fits.predict([k for k in range(count) if k != fold], PENALTIES[place : place + 1])[2][0])
+
+    def choose(values: FloatArray) -> int:
+        return int(values.sum(axis=1, dtype=np.float64).argmax()) if values.size else len(PENALTIES) // 2
+
+    return nested(folds, np.zeros(len(rows), np.int64) if index is None else index, smaller, final, choose)
 
 
 class _Fits:
     """Ridge fits on the rows of some folds."""
 
     def __init__(self, rows: AnyArray, folds: IntArray, task: Task) -> None:
-        self.rows, self.folds, self.task = rows, folds, task
-        self.wide = len(rows) < rows.shape[1]
-        if self.wide:
-            self.products = rows @ rows.T
-        else:
-            self.moments = {fold: self._moments(np.flatnonzero(folds == fold)) for fold in np.unique(folds).tolist()}
+        # Ridge regression depends on the rows only through the space that they span.
+        self.rows = decompose(rows, centre=False).scores if len(rows) < rows.shape[1] else rows
+        self.folds, self.task = folds, task
+        self.moments = {fold: self._moments(np.flatnonzero(folds == fold)) for fold in np.unique(folds).tolist()}
+
+    def _moments(self, chosen: IntArray) -> tuple[AnyArray, ...]:
+        """Return the number of rows, and the sums of X, X'X, Y and X'Y."""
+        x, y = self.rows[chosen], self.task.targets(chosen)
+        return np.asarray(len(x)), x.sum(axis=0), x.T @ x, y.sum(axis=0), x.T @ y
 
     def predict(
         self, train: Sequence[int], penalties: Sequence[float], most: int = 0
@@ -160,62 +196,24 @@ class _Fits:
             penalties: in units of the mean eigenvalue.
             most: predict a sample of so many rows; 0 for all.
         """
+        from scipy.linalg import eigh  # planning does not need it
+
         held = np.flatnonzero(~np.isin(self.folds, (*train, -1)))
         if most and len(held) > most:
             held = held[np.linspace(0, len(held) - 1, most).astype(np.int64)]
-        scores = (self._by_products if self.wide else self._by_moments)(train, penalties, held)
-        values, outcomes = np.empty((len(penalties), len(held))), np.empty((len(penalties), len(held)))
-        for place, start, found in scores:
-            part = slice(start, start + len(found))
-            values[place, part], outcomes[place, part] = self.task.outcomes(found, held[part])
-        return held, values, outcomes
-
-    def _moments(self, chosen: IntArray) -> tuple[AnyArray, ...]:
-        """Return the number of rows, and the sums of X, X'X, Y and X'Y."""
-        total: tuple[AnyArray, ...] = ()
-        for start in range(0, len(chosen), _BLOCK):
-            part = chosen[start : start + _BLOCK]
-            x, y = self.rows[part], self.task.targets(part)
-            found = (np.asarray(len(part)), x.sum(axis=0), x.T @ x, y.sum(axis=0), x.T @ y)
-            total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
-        return total
-
-    def _by_moments(
-        self, train: Sequence[int], penalties: Sequence[float], held: IntArray
-    ) -> Iterator[tuple[int, int, FloatArray]]:
-        """Yield the penalty's place, the first row and scores of the held-out rows, a block at a time."""
         own = [self.moments[fold] for fold in (*train, -1) if fold in self.moments]
         count, sums, second, targets, cross = (sum(parts) for parts in zip(*own, strict=True))
         mean, target = sums / count, targets / count
-        spectrum, basis = _decompose(second - np.outer(sums, mean))
+        spectrum, basis = eigh(second - np.outer(sums, mean), driver="evd", overwrite_a=True, check_finite=False)
+        spectrum = np.maximum(spectrum, 0.0)
         inside = basis.T @ (cross - np.outer(sums, target))
         unit = float(spectrum.sum()) / min(int(count), len(spectrum)) or 1.0
-        for place, penalty in enumerate(penalties):
-            weights = (basis @ (inside / (spectrum + penalty * unit)[:, None])).astype(self.rows.dtype)
-            bias = target - mean @ weights
-            for start in range(0, len(held), _BLOCK):
-                yield place, start, self.rows[held[start : start + _BLOCK]] @ weights + bias
-
-    def _by_products(
-        self, train: Sequence[int], penalties: Sequence[float], held: IntArray
-    ) -> Iterator[tuple[int, int, FloatArray]]:
-        chosen = np.flatnonzero(np.isin(self.folds, (*train, -1)))
-        products, y = self.products[np.ix_(chosen, chosen)], self.task.targets(chosen)
-        means, target = products.mean(axis=0), y.mean(axis=0)
-        spectrum, basis = _decompose(products - means - means[:, None] + means.mean())
-        inside = basis.T @ (y - target)
-        left = self.products[np.ix_(held, chosen)]
-        left = (left - left.mean(axis=1, keepdims=True) - means + means.mean()) @ basis
-        unit = float(spectrum.sum()) / min(len(chosen), self.rows.shape[1]) or 1.0
-        for place, penalty in enumerate(penalties):
-            yield place, 0, left @ (inside / (spectrum + penalty * unit)[:, None]) + target
-
-
-def _decompose(matrix: AnyArray) -> tuple[AnyArray, AnyArray]:
-    from scipy.linalg import eigh  # planning does not need it
-
-    spectrum, basis = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
-    return np.maximum(spectrum, 0.0), basis
+        rows, found = self.rows[held], []
+        for penalty in penalties:
+            weights = (basis @ (inside / (spectrum + penalty * unit)[:, None])).astype(rows.dtype)
+            found.append(self.task.outcomes(rows @ weights + (target - mean @ weights), held))
+        values, outcomes = (np.stack(each) for each in zip(*found, strict=True))
+        return held, values, outcomes
 
 
 def random_folds(rows: int, seed: int, groups: IntArray | None = None) -> IntArray:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
 
 from unseen.core.arrays import FloatArray
 
@@ -43,7 +42,7 @@ def decompose(rows: FloatArray, *, centre: bool) -> Spectrum:
     """Return the thin singular value decomposition of `rows` in their own precision, centred first if `centre`."""
     matrix = rows - rows.mean(axis=0) if centre else rows
     # One entry per column of a tall matrix (the vectors are V), one per row of a wide one (they are U).
-    variances, vectors = _ordered(*eigh(_gram(matrix), driver="evd", overwrite_a=True, check_finite=False))
+    variances, vectors = _eigen(matrix)
     values = np.sqrt(variances)
     left = (matrix @ vectors) / values if matrix.shape[0] >= matrix.shape[1] else vectors
     return Spectrum(left, values, matrix.shape[1])
@@ -57,41 +56,22 @@ def principal_components(rows: FloatArray, *, energy: float | None = None, count
         count: keep at most this many axes.
     """
     matrix = rows - rows.mean(axis=0)
-    gram = _gram(matrix)
-    total = float(np.trace(gram, dtype=np.float64))
-    variances, vectors = _leading(gram, None if energy is None else energy * total, count)
-    kept = len(variances)
+    variances, vectors = _eigen(matrix)
+    kept = len(variances) if count is None else min(count, len(variances))
     if energy is not None:
-        # Rounding must not require one axis more than there are.
-        kept = min(int(np.searchsorted(np.cumsum(variances, dtype=np.float64), energy * total)) + 1, kept)
-    if count is not None:
-        kept = min(kept, count)
+        held = np.cumsum(variances, dtype=np.float64)
+        kept = min(int(np.searchsorted(held, energy * float((matrix**2).sum(dtype=np.float64)))) + 1, kept)
     first = vectors[:, :kept]
     return matrix @ first if len(first) == matrix.shape[1] else first * np.sqrt(variances[:kept])
 
 
-def _leading(gram: FloatArray, wanted: float | None, count: int | None) -> tuple[FloatArray, FloatArray]:
-    """Return the first eigenpairs that together hold a variance, or `count` of them; greatest first.
+def _eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the eigenpairs of the smaller Gram matrix, greatest first, without the null space."""
+    from scipy.linalg import eigh  # planning does not need it
 
-    The trace is the total variance, so that a tenth of the eigenpairs is tried before all are computed.
-    """
-    size = len(gram)
-    few = min(size, count if count is not None else max(64, size // 10))
-    if few < size:
-        variances, vectors = eigh(gram, driver="evr", subset_by_index=[size - few, size - 1], check_finite=False)
-        if few == count or (wanted is not None and float(variances.sum(dtype=np.float64)) >= wanted):
-            return _ordered(variances, vectors)
+    gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
     # Divide and conquer, by way of scipy: measured at less than half the time of numpy's eigh.
-    return _ordered(*eigh(gram, driver="evd", check_finite=False))
-
-
-def _gram(matrix: FloatArray) -> FloatArray:
-    """Return the smaller Gram matrix."""
-    return np.asarray(matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T)
-
-
-def _ordered(variances: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sort eigenpairs, greatest first, and remove the null space."""
+    variances, vectors = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     least = max(_RELATIVE_VARIANCE, 10 * float(np.finfo(variances.dtype).eps))
     kept = np.flatnonzero(variances > least * variances[-1])[::-1]
     return variances[kept], vectors[:, kept]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
+from unseen.core.identity import Values
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.reports.charts import Chart
 from unseen.reports.theme import Key as Key
@@ -214,32 +215,33 @@ class Text:
     answer: bool = False
 
 
-#: What a block contributes to a section.
+#: What a block contributes to a section; a string is a paragraph.
 Part = Figure | Table | Text | Headline | Standing
-#: From what is known of a setting to parts of the section; `TableBlock` and `TextBlock` are blocks, and so is any
-#: function.
-Block = Callable[[S], Part | Iterable[Part] | None]
+#: A function from what is known of a setting to parts of the section.
+Block = Callable[[S], Part | str | Iterable[Part | str] | None]
 
 
-def _parts(found: Part | Iterable[Part] | None) -> list[Part]:
-    return [] if found is None else [found] if isinstance(found, Part) else list(found)
+def _parts(found: Part | str | Iterable[Part | str] | None) -> list[Part]:
+    listed = [] if found is None else [found] if isinstance(found, Part | str) else found
+    return [Text(part) if isinstance(part, str) else part for part in listed]
+
+
+def folded(block: Block[S]) -> Block[S]:
+    """Return a block whose tables are hidden until the reader opens them."""
+    return lambda setting: [replace(part, folded=True) for part in _parts(block(setting)) if isinstance(part, Table)]
 
 
 def _name(part: Part, words: str) -> Part:
     """Return a part whose title contains the words of its setting; paragraphs without a lead stay unchanged."""
-
-    def named(title: str) -> str:
-        return " · ".join(filter(None, (title, words)))
-
-    if isinstance(part, Text):
-        return replace(part, lead=named(part.lead)) if part.lead or part.answer else part
-    if isinstance(part, Figure):
-        return replace(part, title=named(part.title))
-    if isinstance(part, Table):
-        return replace(part, caption=named(part.caption))
-    return replace(part, question=named(part.question))
+    if isinstance(part, Text) and not part.lead and not part.answer:
+        return part
+    title = _TITLES[type(part)]
+    changed: Values = {title: " · ".join(filter(None, (getattr(part, title), words)))}
+    return replace(part, **changed)
 
 
+#: The field with the title of a part.
+_TITLES = {Text: "lead", Figure: "title", Table: "caption", Headline: "question", Standing: "question"}
 #: Figures of a section that a reader sees without opening the others.
 _OPEN_FIGURES = 2
 
@@ -249,7 +251,7 @@ def assemble(title: str, anchor: str, parts: Iterable[Part], legend: Sequence[Ke
 
     All figures but the first two are folded, so that a reader sees every section within two screens.
     """
-    found: dict[type, list[Any]] = {kind: [] for kind in (Figure, Table, Text, Headline, Standing)}
+    found: dict[type, list[Any]] = {kind: [] for kind in _TITLES}
     for part in parts:
         found[type(part)].append(part)
     texts = [text for text in found[Text] if text.text]
@@ -278,9 +280,9 @@ class SectionSpec(Generic[S]):
             title="Probe: top-1 accuracy by level",
             settings=probe_settings,
             blocks=(
-                TextBlock(answer, answer=True),
+                lambda s: Text(answer(s), answer=True),
                 lambda s: Figure("Top-1 by level", Lines(rows=s.rows, keys=s.keys, x="level", y=Axis("top-1"))),
-                TableBlock(lambda s: s.tables),
+                folded(lambda s: s.tables),
             ),
         )
 
@@ -312,30 +314,3 @@ class SectionSpec(Generic[S]):
         parts += [part for block in self.common for part in _parts(block(settings))]
         legend = material.legend(model for setting in settings for model in self.models(setting))
         return assemble(self.title, benchmark, parts, legend)
-
-
-@dataclass(frozen=True)
-class TableBlock(Generic[S]):
-    """Tables of a section, hidden until the reader opens them if they are `folded`."""
-
-    tables: Callable[[S], Table | Iterable[Table] | None]
-    folded: bool = False
-
-    def __call__(self, setting: S) -> list[Table]:
-        found = self.tables(setting)
-        tables = [] if found is None else [found] if isinstance(found, Table) else list(found)
-        return [replace(table, folded=True) for table in tables] if self.folded else tables
-
-
-@dataclass(frozen=True)
-class TextBlock(Generic[S]):
-    """Paragraphs of a section; `lead` and `answer` as in `Text`."""
-
-    text: str | Callable[[S], str | Iterable[str]]
-    lead: str = ""
-    answer: bool = False
-
-    def __call__(self, setting: S) -> list[Text]:
-        found = self.text if isinstance(self.text, str) else self.text(setting)
-        texts = [found] if isinstance(found, str) else list(found)
-        return [Text(text, self.lead, self.answer) for text in texts]

@@ -22,19 +22,20 @@ Panels        several charts side by side
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, ClassVar, Literal
 
 from unseen.core.identity import Values
-from unseen.reports.theme import CONTAINER, FOCUS, Spec, other_keys
+from unseen.reports.theme import CONTAINER, FOCUS, PANEL_WIDTH, Spec, other_keys
 from unseen.reports.theme import INK as INK
 from unseen.reports.theme import NEUTRAL as NEUTRAL
 from unseen.reports.theme import OTHERS as OTHERS
 from unseen.reports.theme import PALETTE as PALETTE
 from unseen.reports.theme import Key as Key
-from unseen.reports.theme import beside as beside
 from unseen.reports.theme import save_chart as save_chart
 from unseen.reports.theme import series_keys as series_keys
 from unseen.reports.theme import to_spec as to_spec
@@ -46,14 +47,15 @@ Row = Mapping[str, Any]
 
 #: The largest number of series whose intervals are drawn in `Lines`.
 MOST_INTERVALS = 6
+#: Values that the alternative text of a chart states.
+_MOST_WORDS = 40
 #: The largest number of entries of a chart's own legend.
 _MOST_ENTRIES = 24
+#: Points of a ranking; more cannot be distinguished.
+_MOST_PLACES = 1_000
 #: Marks from which on a scatter plot has small, transparent marks.
 _MANY_POINTS = 60
-_DASHED: Spec = {"color": NEUTRAL, "strokeDash": [4, 4], "strokeWidth": 1.5}
-_PICTURE: Spec = {"width": 52, "height": 52}
 _DIMMED = 0.14
-_WHITE_TO_BLUE = ("#F4F6F9", PALETTE[0])
 _GREY = "#C9CED6"
 
 
@@ -62,39 +64,11 @@ def _encode(name: str, kind: str = "nominal", **more: object) -> Spec:
     return {"field": name, "type": kind, **more}
 
 
-def _layer(mark: str, encoding: Spec, *, data: Sequence[Row] | None = None, test: str = "", **style: object) -> Spec:
-    """Return a layer; with its own data, or with the rows of the chart that pass a test."""
-    found: Spec = {"mark": {"type": mark, **style}, "encoding": encoding}
-    found |= {} if data is None else {"data": {"values": data}}
-    return found | ({"transform": [{"filter": test}]} if test else {})
-
-
-def _span(along: str, channel: Spec) -> Spec:
-    """Return the encoding of a line from `low` to `high` along an axis."""
-    return {along: {**channel, "field": "low"}, f"{along}2": {"field": "high"}}
-
-
-def _rule(along: str, channel: Spec, value: float, **style: Any) -> Spec:
-    """Return the layer of a straight line at a value of an axis."""
-    return _layer("rule", {along: channel}, data=[{"value": value}], **style)
-
-
-_HAS_LIMITS = "isValid(datum.low) && isValid(datum.high)"
-
-
-def percent_axis(values: Iterable[float]) -> Spec:
-    """Return the domain, the ticks and the format of labels for shares: at most six ticks, never beyond 0 and 100 %.
-
-    Args:
-        values: everything that is drawn, including limits of intervals.
-    """
-    known = [min(1.0, max(0.0, value)) for value in values if math.isfinite(value)] or [0.0, 1.0]
-    low, high = min(known), max(known)
-    step = next((s for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2) if high - low <= 5 * s + 1e-9), 0.5)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    last = min(max(last, first + 1), round(1 / step))
-    ticks = [round(number * step, 6) for number in range(min(first, last - 1), last + 1)]
-    return {"domain": [ticks[0], ticks[-1]], "ticks": ticks, "format": ".0%" if step >= 0.01 else ".1%"}
+#: The specification of each chart as text.
+_TEMPLATES = {
+    name: json.dumps(template)
+    for name, template in json.loads((files("unseen.reports") / "charts.json").read_text(encoding="utf-8")).items()
+}
 
 
 @dataclass(frozen=True)
@@ -134,10 +108,11 @@ class Axis:
         known = [value for value in (*values, *self.include, *[0.0] * self.zero) if math.isfinite(value)]
         axis: Spec = {"grid": grid, "labelFlush": True}
         scale: Spec = {"zero": self.zero, "nice": True}
-        if self.kind == "percent":
-            ticks = percent_axis(known)
-            axis |= {"format": ticks["format"], "values": ticks["ticks"]}
-            scale |= {"domain": ticks["domain"], "nice": False}
+        if self.kind == "percent":  # Vega's ticks divide 100 %, so that a nice axis does not go beyond
+            axis |= {"format": ".3~%", "tickCount": 5}
+            shares = [min(1.0, max(0.0, value)) for value in known] or [0.0, 1.0]
+            room = 0.05 if min(shares) == max(shares) else 0.0
+            scale |= {"domain": [max(0.0, min(shares) - room), min(1.0, max(shares) + room)]}
         elif self.kind == "log":
             # SI prefixes would show a tenth as "100m".
             axis |= {"format": "~s" if min(known, default=1.0) >= 10 else "~g", "tickCount": 5}
@@ -155,20 +130,15 @@ def interval_fields(interval: Interval, scale: float = 1.0) -> dict[str, float]:
 
 
 def table_rows(table: Table) -> list[Values]:
-    """Return one row per number of a table: `model`, `name`, `column`, `value`, its limits, `shown`, `n`, `cells`."""
-    found: list[Values] = []
-    for number, (name, *cells) in enumerate(table.rows):
-        for heading, cell in zip(table.columns[1:], cells, strict=True):
-            if cell.value is None or not math.isfinite(cell.value):
-                continue
-            model = table.row_keys[number] if table.row_keys else None
-            optional = {"model": model, "n": cell.n, "chance": cell.chance}
-            found.append(
-                {"name": name.shown, "column": heading, "shown": cell.full, "cells": list(cell.cells)}
-                | interval_fields(cell.interval or Interval(cell.value, math.nan, math.nan))
-                | {field: value for field, value in optional.items() if value is not None}
-            )
-    return found
+    """Return one row per number of a table: `model`, `name`, `column`, `value`, its limits, `shown`, `cells`."""
+    return [
+        {"name": name.shown, "column": heading, "shown": cell.full, "cells": list(cell.cells)}
+        | ({"model": table.row_keys[number]} if table.row_keys else {})
+        | interval_fields(cell.interval or Interval(cell.value, math.nan, math.nan))
+        for number, (name, *cells) in enumerate(table.rows)
+        for heading, cell in zip(table.columns[1:], cells, strict=True)
+        if cell.value is not None and math.isfinite(cell.value)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +167,37 @@ class Chart:
     _place: ClassVar[str] = ""
     _values: ClassVar[str] = ""
 
-    def layers(self) -> list[Spec]:
-        """Return the layers, from back to front."""
+    def body(self) -> Spec:
+        """Return the specification without data and size."""
         raise NotImplementedError
+
+    def template(self, chart: str, **values: Any) -> Spec:
+        """Return a specification of `charts.json` with values in place of the texts "$name".
+
+        What is not among `values` is an attribute of the chart. The fields of a mapping "$name" are inserted where the
+        key begins with "*". A layer is left out if its "if" is false, empty or None.
+        """
+
+        def value(text: Any) -> Any:
+            if isinstance(text, list):
+                return [value(each) for each in text]
+            if not str(text).startswith("$"):
+                return text
+            return values[text[1:]] if text[1:] in values else getattr(self, text[1:])
+
+        def drawn(condition: Any) -> bool:
+            return condition is not False and condition not in (None, "", ())  # 0 is a value
+
+        def fill(part: Spec) -> Spec:
+            found: Spec = {}
+            for key, text in part.items():
+                found |= (value(text) or {}) if key.startswith("*") else {key: value(text)}
+            if "layer" in found:
+                found["layer"] = [layer for layer in found["layer"] if drawn(layer.pop("if", True))]
+            return found
+
+        made: Spec = json.loads(_TEMPLATES[chart], object_hook=fill)
+        return made
 
     def data(self) -> list[Spec]:
         """Return the rows that the layers draw."""
@@ -212,7 +210,7 @@ class Chart:
     def to_dict(self) -> Spec:
         """Return the chart as a Vega-Lite specification."""
         size = {"width": self.width or CONTAINER, "height": self.height or self.default_height()}
-        return {"data": {"values": self.data()}, "layer": self.layers(), **size}
+        return {"data": {"values": self.data()}, **self.body(), **size}
 
     @property
     def place(self) -> str:
@@ -235,7 +233,7 @@ class Chart:
         """Return whether the series are models, which the section's legend lists."""
         return bool(self.keys) and all(key.key for key in self.keys)
 
-    def words(self, limit: int = 40) -> str:
+    def words(self) -> str:
         """Return the values as words, for readers who cannot see the chart."""
         text = getattr(self, self._values, Axis(kind="number")).text
         texts = [
@@ -243,7 +241,8 @@ class Chart:
             for row in self.rows
             for shown in [row.get("shown") or text(row["value"])]
         ]
-        return "; ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
+        more = len(texts) - _MOST_WORDS
+        return "; ".join(texts[:_MOST_WORDS]) + (f" and {more} more" if more > 0 else "")
 
     # ---- encodings and layers that several charts share
 
@@ -275,11 +274,12 @@ class Chart:
 
     def marks(self, at: Spec, *, shape: bool = True, **style: Any) -> Spec:
         """Return a layer of points, hollow where the rows say so."""
-        marks = {**at, **self.look(shape=shape)}
+        look = self.look(shape=shape)
         if self.hollow:
-            marks["fillOpacity"] = {"condition": {"test": f"datum.{self.hollow}", "value": 0}, "value": 1}
-            marks["fill"] = {**marks["color"], "legend": None}
-        return _layer("point", marks, filled=not self.hollow, strokeWidth=2 if self.hollow else 0, **style)
+            look["fillOpacity"] = {"condition": {"test": f"datum.{self.hollow}", "value": 0}, "value": 1}
+            look["fill"] = {**look["color"], "legend": None}
+        mark = {"type": "point", "filled": not self.hollow, "strokeWidth": 2 if self.hollow else 0}
+        return {"mark": mark | style, "encoding": {**at, **look}}
 
     @property
     def dodged(self) -> bool:
@@ -346,47 +346,37 @@ class Dots(Chart):
         band, gap = self._row()
         return max(1, len(self.places(self.order))) * (band + gap) + gap * self.above
 
-    def layers(self) -> list[Spec]:
+    def body(self) -> Spec:
         band, gap = self._row()
         inner = gap / (band + gap)
         scale = {"paddingInner": inner, "paddingOuter": inner if self.above else inner / 2}
         axis = {"labels": False, "grid": not self.dodged} if self.above else {"labelLimit": 300, "grid": True}
-        y = _encode(self.y, sort=self.places(self.order), title=None, scale=scale, axis=axis)
+        names, look = self.places(self.order), self.look()
+        y = _encode(self.y, sort=names, title=None, scale=scale, axis=axis)
         chance = self._chance()
-        x = self.x.channel(
-            "value", (each for each in (*self.ends(), chance) if each is not None), grid=self.dodged or not self.above
-        )
+        shown = [each for each in (*self.ends(), chance) if each is not None]
+        x = self.x.channel("value", shown, grid=self.dodged or not self.above)
         at = {"y": y, **self.offset("yOffset")}
         few = len(self.entries) <= 8 if self.dodged else not self._tight
-        found = []
-        if self.joined:
-            ends = {"x": {**x, "aggregate": "min"}, "x2": {"field": "value", "aggregate": "max"}}
-            found.append(_layer("rule", {"y": y, **ends}, color=NEUTRAL, opacity=0.3, strokeWidth=4))
-        if chance is not None:
-            found.append(_rule("x", x, chance, tooltip=f"chance: {self.x.text(chance)}", **_DASHED))
-        if self.rule is not None:
-            found.append(_rule("x", x, self.rule, color=INK, strokeWidth=1))
-        look = {**at, **self.look()}
-        found.append(_layer("rule", {**look, **_span("x", x)}, test=_HAS_LIMITS, strokeWidth=2.2 if few else 1.2))
-        if self.seeds:
-            faint = {"condition": {"test": FOCUS, "value": 0.5}, "value": 0.1}
-            ticks = {**look, "x": _encode(self.seeds, "quantitative"), "opacity": faint}
-            found.append(_layer("tick", ticks, thickness=1.5) | {"transform": [{"flatten": [self.seeds]}]})
-        found.append(self.marks({"x": x, **at}, size=70 if few else 34))
-        return [*found, *(self._names(y, band) if self.above else [])]
-
-    def _names(self, y: Spec, band: int) -> Iterator[Spec]:
-        """Yield the names above the rows, and the value on the right if each row has one."""
-        style: Spec = {"dy": -band / 2 - 4, "baseline": "bottom", "fontSize": 10 if self._tight else 12.5}
-        own = {"y": y, "x": {"value": 0}, "text": _encode(self.y), "color": {"value": INK}}
-        if self.dodged:
-            data = [{self.y: name} for name in self.places(self.order)]
-            yield _layer("text", own, data=data, align="left", fontWeight=600, limit=600, **style)
-            return
-        own |= {name: channel for name, channel in self.look().items() if name == "opacity"}
-        value = {**own, "x": {"value": "width"}, "text": _encode("shown")}
-        yield _layer("text", own, align="left", limit=210, **style)
-        yield _layer("text", value, align="right", fontWeight=600, **style)
+        return self.template(
+            "dots",
+            x=x,
+            y=y,
+            at=at,
+            look=look,
+            chance=chance,
+            chance_words=f"chance: {self.x.text(chance)}" if chance is not None else "",
+            thickness=2.2 if few else 1.2,
+            focus=FOCUS,
+            points=self.marks({"x": x, **at}, size=70 if few else 34),
+            name=self.y,
+            names_bands=self.above and self.dodged,
+            names_rows=self.above and not self.dodged,
+            bands=[{self.y: name} for name in names],
+            faint={name: channel for name, channel in look.items() if name == "opacity"},
+            lift=-band / 2 - 4,
+            letters=10 if self._tight else 12.5,
+        )
 
     def _chance(self) -> float | None:
         if self.chance is None or not math.isfinite(self.chance):
@@ -424,7 +414,7 @@ class Lines(Chart):
     _place = "x"
     _values = "y"
 
-    def layers(self) -> list[Spec]:
+    def body(self) -> Spec:
         few = len(self.entries) <= MOST_INTERVALS
         intervals = few and any("low" in row for row in self.rows)
         at: Spec = {"x": self.x_axis.channel(self.x, (row[self.x] for row in self.rows))}
@@ -432,23 +422,20 @@ class Lines(Chart):
             scale = {"type": "band", "paddingInner": 0.7, "paddingOuter": 0.35}
             at["x"] |= {"sort": self.places(self.x_axis.order), "scale": scale}
             at |= self.offset("xOffset") if intervals else {}
-        references = [each for each in (*(self.band or ()), self.rule) if each is not None]
-        y = self.y.channel("value", (*self.ends(), *references))
-        look = {**at, "y": y, **self.look()}
-        found = []
-        if self.band is not None:
-            data = [dict(zip(("low", "high"), self.band, strict=True)) | {"text": self.band_text}]
-            found.append(_layer("rect", _span("y", y), data=data, opacity=0.22, color=NEUTRAL))
-            words = {"x": {"value": 4}, "y": {**y, "field": "high"}, "text": _encode("text")}
-            found.append(_layer("text", words, data=data, align="left", dy=-3, baseline="bottom", color=NEUTRAL))
-        if self.rule is not None:
-            found.append(_rule("y", y, self.rule, **_DASHED))
-        if intervals:
-            found.append(_layer("rule", {**look, **_span("y", y)}, test=_HAS_LIMITS, strokeWidth=1.5))
-        path = {"order": _encode(self.path, "quantitative")} if self.path else {}
-        steps: Spec = {"interpolate": "step-after"} if self.steps else {}
-        found.append(_layer("line", look | path, strokeWidth=2.4 if few else 1.6, clip=True, **steps))
-        return [*found, *([self.marks({**at, "y": y}, size=70 if few else 36)] if self.points else [])]
+        low, high = self.band or (None, None)
+        y = self.y.channel("value", [*self.ends(), *(each for each in (low, high, self.rule) if each is not None)])
+        return self.template(
+            "lines",
+            y=y,
+            look={**at, "y": y, **self.look()},
+            low=low,
+            high=high,
+            intervals=intervals,
+            path={"order": _encode(self.path, "quantitative")} if self.path else {},
+            steps={"interpolate": "step-after"} if self.steps else {},
+            thickness=2.4 if few else 1.6,
+            points=self.marks({**at, "y": y}, size=70 if few else 36) if self.points else None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -483,10 +470,10 @@ class Scatter(Chart):
     def default_height(self) -> int:
         return 320
 
-    def words(self, limit: int = 40) -> str:
-        return f"{len(self.rows):,} points" if self.choice or len(self.rows) > limit else super().words(limit)
+    def words(self) -> str:
+        return f"{len(self.rows):,} points" if self.choice or len(self.rows) > _MOST_WORDS else super().words()
 
-    def layers(self) -> list[Spec]:
+    def body(self) -> Spec:
         every, many = [*self.rows, *self.lines], len(self.rows) > _MANY_POINTS
         values = [
             value for row in every for value in (row["value"] if isinstance(row["value"], list) else [row["value"]])
@@ -496,15 +483,15 @@ class Scatter(Chart):
         area = {"size": _encode(self.size, "quantitative", scale={"range": [60, 600]}, legend=None)}
         style: Spec = {"size": 42 if many else 80, "opacity": 0.7 if many else 1}
         points = self.marks(at | (area if self.size else {}), shape=not self.choice, **style)
-        found = [points | ({"transform": self._chosen()} if self.choice else {})]
-        if self.lines:
-            own = self.series in self.lines[0]
-            look = {**self.look(), "tooltip": None} if own else {}
-            line: Spec = {"strokeWidth": 2.5} if own else _DASHED
-            found.append(_layer("line", {**at, **look}, data=self.lines, clip=True, **line))
-        if self.label:
-            found.append(_layer("text", {**at, "text": _encode(self.label)}, dy=-14, fontSize=11))
-        return found
+        own = any(self.series in row for row in self.lines[:1])
+        return self.template(
+            "scatter",
+            at=at,
+            points=points | ({"transform": self._chosen()} if self.choice else {}),
+            look={**self.look(), "tooltip": None},
+            own_lines=own,
+            other_lines=bool(self.lines) and not own,
+        )
 
     def data(self) -> list[Spec]:
         rows = super().data()
@@ -553,27 +540,23 @@ class Bars(Chart):
         step = 64 if self.pictures else 13 * len(self.entries) + 8 if self.dodged else 18
         return 260 if self.vertical else step * max(1, len(self.places(self.order)))
 
-    def layers(self) -> list[Spec]:
+    def body(self) -> Spec:
         across, along, thickness = ("x", "y", "width") if self.vertical else ("y", "x", "height")
         names = self.places(self.order)
         many = len(names) if self.vertical else 0
         axis = {"grid": False, "labels": many <= 60, "labelLimit": 280, "labelAngle": -60 if many > 12 else 0}
         place = _encode(self.y, sort=names, title=None, axis=None if self.pictures else axis)
         value = self.x.channel("value", self.ends())
-        at = {across: place, **self.offset(f"{across}Offset")}
-        size: Spec = {"height": 4, "yOffset": 14} if self.pictures else {thickness: {"band": 0.85}}
-        found = [_layer("bar", {**at, along: value, **self.look()}, **size)]
-        if any("low" in row for row in self.rows):
-            found.append(_layer("rule", {**at, **_span(along, value)}, test=_HAS_LIMITS, color=INK, strokeWidth=1.5))
-        if self.pictures:
-            name, shown = {"x": {"value": 2}, "text": _encode(self.y)}, {"x": value, "text": _encode("shown")}
-            picture, some = {"x": {"value": -10}, "url": _encode(self.pictures)}, f"datum.{self.pictures} != ''"
-            found += [
-                _layer("text", {**at, **name}, align="left", dy=-4, fontSize=13),
-                _layer("text", {**at, **shown}, align="left", dx=6, dy=14),
-                _layer("image", {**at, **picture}, test=some, align="right", **_PICTURE),
-            ]
-        return found
+        return self.template(
+            "bars",
+            at={across: place, **self.offset(f"{across}Offset")},
+            value={along: value},
+            look=self.look(),
+            size={"height": 4, "yOffset": 14} if self.pictures else {thickness: {"band": 0.85}},
+            intervals=any("low" in row for row in self.rows),
+            span={along: {**value, "field": "low"}, f"{along}2": {"field": "high"}},
+            name=self.y,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -582,7 +565,6 @@ class Matrix(Chart):
 
     Attributes:
         x, y: fields with the names; `x_title` and `y_title` their titles.
-        x_order, y_order: names in order; in the order of the data if empty.
         domain: the values of the lightest and of the darkest tile; those of the data if empty.
     """
 
@@ -590,8 +572,6 @@ class Matrix(Chart):
     y: str = "y"
     x_title: str = ""
     y_title: str = ""
-    x_order: Sequence[str] = ()
-    y_order: Sequence[str] = ()
     domain: Sequence[float] = ()
 
     @property
@@ -605,25 +585,21 @@ class Matrix(Chart):
     def default_height(self) -> int:
         return 26 * len(self.places((), self.y))
 
-    def layers(self) -> list[Spec]:
+    def body(self) -> Spec:
         values = [row["value"] for row in self.rows]
         low, high = self.domain or (min(values), max(values))
-        columns, rows = self.places(self.x_order, self.x), self.places(self.y_order, self.y)
-        slanted = max(map(len, columns)) * len(columns) > 60
-        x_axis, y_axis = {"labelAngle": -40 if slanted else 0, "grid": False}, {"grid": False, "labelLimit": 280}
-        at: Spec = {
-            "x": _encode(self.x, sort=columns, title=self.x_title or None, axis=x_axis),
-            "y": _encode(self.y, sort=rows, title=self.y_title or None, axis=y_axis),
-            "tooltip": self.tooltips(),
-        }
-        scale = {"domain": [low, high], "clamp": True, "range": list(_WHITE_TO_BLUE)}
-        tiles = _encode("value", "quantitative", scale=scale, legend=None)
-        dark = f"datum.value > {(low + high) / 2 + (high - low) / 12}"
-        ink = {"condition": {"test": dark, "value": "white"}, "value": INK}
-        return [
-            _layer("rect", {**at, "color": tiles}),
-            _layer("text", {**at, "text": _encode("shown"), "color": ink}, fontSize=10),
-        ]
+        columns = self.places((), self.x)
+        return self.template(
+            "matrix",
+            x_title=self.x_title or None,
+            y_title=self.y_title or None,
+            columns=columns,
+            rows=self.places((), self.y),
+            angle=-40 if max(map(len, columns)) * len(columns) > 60 else 0,
+            domain=[low, high],
+            dark=f"datum.value > {(low + high) / 2 + (high - low) / 12}",
+            tooltip=self.tooltips(),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -642,25 +618,21 @@ class Distribution(Chart):
 
     _place = "x"
 
-    def words(self, limit: int = 40) -> str:
+    def words(self) -> str:
         return f"{len(self.rows):,} values by {self.title or self.x}"
 
     def to_dict(self) -> Spec:
         names = self.places(())
         slant = {"labelAngle": -25, "labelAlign": "right"} if max(map(len, names), default=0) > 8 else {}
-        header = {"labelOrient": "bottom", "titleOrient": "bottom", **slant}
-        return {
-            "data": {"values": self.data()},
-            "transform": [{"density": "value", "as": ["value", "density"], "groupby": [self.x], "steps": 60}],
-            "mark": {"type": "area", "orient": "horizontal", "color": PALETTE[0], "opacity": 0.7},
-            "encoding": {
-                "y": self.y.channel("value", self.ends()),
-                "x": _encode("density", "quantitative", stack="center", axis=None),
-                "column": _encode(self.x, title=self.title or None, spacing=4, sort=names, header=header),
-            },
-            "width": max(36, 240 // max(1, len(names))),
-            "height": self.height or 150,
-        }
+        spec = self.template(
+            "distribution",
+            y=self.y.channel("value", self.ends()),
+            title=self.title or None,
+            names=names,
+            header={"labelOrient": "bottom", "titleOrient": "bottom", **slant},
+        )
+        size = {"width": max(36, 240 // max(1, len(names))), "height": self.height or 150}
+        return {"data": {"values": self.data()}, **spec, **size}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -668,19 +640,16 @@ class Strip(Chart):
     """A ranking as a curve: rows in order, the area below `value` coloured by `section`, with pictures above.
 
     Attributes:
-        section: field that colours the curve; "" in it for rows between sections, which are grey.
-        picture: field with the data: address of a picture to show above its place, with the row's `name`.
+        section: field that colours the curve; "" in it for rows between sections, which are grey. The field `picture`
+            has the data: address of a picture to show above its place, with the row's `name`.
         between: what the rows between sections are called in the legend.
         x, y: titles of the axes.
     """
 
     section: str = "section"
-    picture: str = "picture"
     between: str = "between levels"
     x: str = ""
     y: str = ""
-    #: Points of a curve; more cannot be distinguished.
-    most: int = 1_000
 
     _place = "section"
 
@@ -688,43 +657,34 @@ class Strip(Chart):
     def _sections(self) -> list[str]:
         return [name for name in self.places(()) if name]
 
-    def words(self, limit: int = 40) -> str:
+    def words(self) -> str:
         return f"{len(self.rows):,} ranked values in {len(self._sections)} sections"
 
     def default_height(self) -> int:
         return 340
 
     def data(self) -> list[Spec]:
-        """Return the rows with pictures, which stand at two heights in turn, and at most `most` others."""
-        step = max(1, len(self.rows) // self.most)
+        """Return the rows with pictures, which stand at two heights in turn, and some others."""
+        step = max(1, len(self.rows) // _MOST_PLACES)
         found: list[Spec] = []
         pictures = 0
         for rank, row in enumerate(self.rows):
-            if row.get(self.picture):
+            if row.get("picture"):
                 pictures += 1
                 found.append({**row, "rank": rank, "top": 1.48 - 0.34 * (pictures % 2)})
             elif not rank % step:
                 found.append({"rank": rank, "value": row["value"], self.section: row[self.section]})
         return found
 
-    def layers(self) -> list[Spec]:
-        scale = {"nice": False, "domain": [0, len(self.rows)]}
-        x = _encode("rank", "quantitative", title=self.x, axis={"grid": False, "format": ",d"}, scale=scale)
-        y = _encode("value", "quantitative", title=self.y, stack=None)
-        # Ticks of similarities end at 1, because pictures stand above.
-        y |= {"axis": {"values": [0, 0.2, 0.4, 0.6, 0.8, 1]}} if max(self.ends()) <= 1 else {}
+    def body(self) -> Spec:
         colours = [key.colour for key in other_keys(self._sections, PALETTE)]
-        scale = {"domain": [*self._sections, self.between], "range": [*colours, _GREY]}
-        colour = {"color": _encode(self.section, title=None, scale=scale)}
-        at, own = {"x": x, "y": y}, f"isValid(datum.{self.picture})"
-        above = {"x": x, "y": {**y, "field": "top"}}
-        return [
-            _layer("area", at, color=_GREY, interpolate="step-after"),
-            _layer("area", at | colour, test=f"datum.{self.section} != ''", interpolate="step-after"),
-            _layer("rule", {**at, "y2": {"field": "top"}}, test=own, color=NEUTRAL, strokeWidth=0.8),
-            _layer("image", {**above, "url": _encode(self.picture)}, test=own, **_PICTURE),
-            _layer("text", {**above, "text": _encode("name")}, test=own, dy=-34, fontSize=10, limit=90),
-        ]
+        return self.template(
+            "strip",
+            domain=[0, len(self.rows)],
+            # Ticks of similarities end at 1, because pictures stand above.
+            axis={"values": [0, 0.2, 0.4, 0.6, 0.8, 1]} if max(self.ends()) <= 1 else {},
+            colours={"domain": [*self._sections, self.between], "range": [*colours, _GREY]},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -745,11 +705,15 @@ class Panels(Chart):
     def shows_models(self) -> bool:
         return all(chart.shows_models for chart in self.charts)
 
-    def words(self, limit: int = 40) -> str:
-        texts = [chart.words(limit) for chart in self.charts]
+    def words(self) -> str:
+        texts = [chart.words() for chart in self.charts]
         return ". ".join(map(": ".join, zip(self.titles, texts, strict=True)) if self.titles else texts)
 
     def to_dict(self) -> Spec:
-        spec = beside([to_spec(chart) for chart in self.charts], titles=self.titles, columns=self.columns)
+        parts = [chart.to_dict() for chart in self.charts]
+        for part, title in zip(parts, self.titles or [""] * len(parts), strict=True):
+            part |= {"width": PANEL_WIDTH} if part["width"] == CONTAINER else {}
+            part |= {"title": title} if title else {}
         kind = "shared" if len({tuple(chart.entries) for chart in self.charts}) == 1 else "independent"
-        return spec | {"resolve": {"scale": {"color": kind, "shape": kind}}}
+        scales = {"color": kind, "shape": kind}
+        return {"concat": parts, "columns": self.columns, "resolve": {"scale": scales}}

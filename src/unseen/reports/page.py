@@ -23,11 +23,11 @@ import numpy as np
 from unseen.core.errors import UnseenError
 from unseen.core.files import write_whole
 from unseen.core.identity import canonical_json
-from unseen.core.records import Cell, DatasetCard, ModelCard, Result
+from unseen.core.records import DatasetCard, ModelCard, Result
 from unseen.core.registry import load_object
 from unseen.data.decode import decode_rgb
 from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
-from unseen.reports.provenance import PackedResults, pack, problems_section, provenance_section, result_data
+from unseen.reports.provenance import MOST_CELLS, PackedResults, pack, problems_section, provenance_section, result_data
 from unseen.reports.scores import overview_section, ranking
 from unseen.reports.wording import counted, typeset
 
@@ -139,7 +139,7 @@ def make_page(
         date: the day to put on it; none by default, so that the same results give the same page.
         material: `picture`, `command` and `papers` of `Material`; None for none.
     """
-    ordered = _ordered(results)
+    ordered = sorted(results, key=_page_order)
     functions = {name: function for name, function in material.items() if function is not None}
     content = Material(ordered, dict(cards or {}), dict(dataset_cards or {}), **functions)
     built = build_sections(content, sections, order)
@@ -152,7 +152,7 @@ def make_page(
     ]
     failed = sum(not result.ok for result in results)
     counts += [counted(failed, "failed cell")] if failed else []
-    return Page(built, title, counts, result_data(content), ranked, date)
+    return Page(built, title, counts, result_data(content) if len(ordered) <= MOST_CELLS else {}, ranked, date)
 
 
 def build_sections(material: Material, sections: Callable[[str], str], order: Sequence[str] = ()) -> list[Section]:
@@ -171,24 +171,10 @@ def build_sections(material: Material, sections: Callable[[str], str], order: Se
     return [*first, *found, problems_section(material), provenance_section(material)]
 
 
-def _ordered(results: Sequence[Result]) -> list[Result]:
-    """Return results in the order of the page: older revisions before newer ones, so that the newest still count."""
-    last = {(name, digest): place for place, r in enumerate(results) for name, digest in _revisions(r.cell)}
-    times: dict[str, list[int]] = {}
-    for (name, _), place in sorted(last.items(), key=lambda item: item[1]):
-        times.setdefault(name, []).append(place)
-
-    def key(result: Result) -> tuple[Any, ...]:
-        cell = result.cell
-        ages = [times[name].index(last[name, digest]) - len(times[name]) for name, digest in _revisions(cell)]
-        return *ages, cell.benchmark, cell.dataset, cell.model, canonical_json(dict(cell.parameters)), cell.version
-
-    return sorted(results, key=key)
-
-
-def _revisions(cell: Cell) -> tuple[tuple[str, str], tuple[str, str]]:
-    weights, _, data = cell.revision.partition("+")
-    return (f"model {cell.model}", weights), (f"dataset {cell.dataset}", data)
+def _page_order(result: Result) -> tuple[str, ...]:
+    cell = result.cell
+    parameters = canonical_json(dict(cell.parameters))
+    return cell.benchmark, cell.dataset, cell.model, parameters, cell.version, result.recorded
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from unseen.core.identity import Values
-from unseen.core.typed import Details
+from unseen.core.records import Details
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.theme import Key
-from unseen.reports.wording import PERCENT, amount, counted, interval_text, is_reference, lead_sentence, listed
+from unseen.reports.wording import (
+    PERCENT,
+    TIED,
+    amount,
+    counted,
+    interval_text,
+    is_reference,
+    lead_sentence,
+    leader,
+)
 from unseen.results.comparability import comparable, older_note, value_text
 from unseen.results.grid import Column, Grid, Summary, make_grid, mean_candidate, metrics_of
 from unseen.results.info import MetricStyle
-from unseen.results.table import MARK_NOTE, DisplayNames, grid_notes, mark_of, summary_cell
-from unseen.stats import Decision, Difference, Interval, decide
+from unseen.results.table import MARK_NOTE, DisplayNames, grid_table, mark_of
+from unseen.stats import Decision, Interval, decide
 
 _INTERVALS = "bars and brackets are 95 % confidence intervals over test images"
 
@@ -52,15 +62,10 @@ def _title(column: Column, material: Material) -> str:
 
 
 def _prose(grid: Grid) -> list[str]:
-    style, summaries = grid.columns[0].style, list(grid.cells.values())
-    counts = sorted({len(summary.values) for summary in summaries})
+    style, group = grid.columns[0].style, grid.groups[0]
     better = "more is better" if style.higher_is_better else "less is better"
-    dots = f"Dots are {style.aggregate}s over {listed([str(c) for c in counts])} seeds, ticks single seeds"
-    parts = [dots if counts[-1] > 1 else "Dots are single runs"]
-    parts += [_INTERVALS] if any(summary.interval.known for summary in summaries) else []
-    parts += ["a dashed line is chance"] if any(summary.chance is not None for summary in summaries) else []
-    found = [f"{style.spoken.capitalize()}{' in percent' if style.percent else ''}: {better}. {'; '.join(parts)}."]
-    group = grid.groups[0]
+    marks = f"{style.aggregate.capitalize()} over seeds, single seeds as ticks; {_INTERVALS}; chance as a dashed line."
+    found = [f"{style.spoken.capitalize()}{' in percent' if style.percent else ''}: {better}. {marks}"]
     differing = {*group.differs, "benchmark", "dataset"}
     same = [f"{name} {value_text(value)}" for name, value in sorted(group.setting.items()) if name not in differing]
     found += [f"In every cell: {', '.join(same)}."] if same else []
@@ -69,9 +74,9 @@ def _prose(grid: Grid) -> list[str]:
 
 def _means(grid: Grid) -> dict[str, list[Summary]]:
     """Return the summaries of the models with a value in every column: means of others are not comparable."""
-    found = {m: [grid.cells[m, c] for c in grid.columns if (m, c) in grid.cells] for m in grid.models}
-    complete = {m: own for m, own in found.items() if len(own) == len(grid.columns)}
-    return {m: own for m, own in complete.items() if all(math.isfinite(summary.value) for summary in own)}
+    known = {place: summary for place, summary in grid.cells.items() if math.isfinite(summary.value)}
+    found = {m: [known[m, c] for c in grid.columns if (m, c) in known] for m in grid.models}
+    return {m: own for m, own in found.items() if len(own) == len(grid.columns)}
 
 
 def _standings(grid: Grid) -> list[Standing]:
@@ -87,25 +92,12 @@ def _standings(grid: Grid) -> list[Standing]:
 
 
 def _leader(grid: Grid, column: Column, names: DisplayNames) -> str:
-    """State which model leads on a dataset, by how much, and whether the difference is significant."""
+    """State which model leads on a dataset, whether the difference is significant, and chance."""
     decision, style = grid.decisions[column], column.style
-    if not decision.order:
-        return "no model has a finite value."
-    best, *others = decision.order
-    summary, unit = grid.cells[best, column], "\u202f%" if style.percent else ""
-    text = f"{names[best]} has {interval_text(summary.interval, style)}{unit}"
-    if others:
-        text += f", {_lead(decision.pairs[best, others[0]], style)} {names[others[0]]}"
-    return text + ("." if summary.chance is None else f"; chance is {style.text(summary.chance)}{unit}.")
-
-
-def _lead(difference: Difference, style: MetricStyle) -> str:
-    if difference.value == 0:
-        return "equal to"
-    gap = style.text(abs(difference.value)) + (" points" if style.percent else "")
-    verdict = "significant" if difference.significant else "not significant"
-    tested = "not tested" if math.isnan(difference.p) else f"p = {difference.adjusted_p:.2g}, {verdict}"
-    return f"{gap.replace('0.0 points', 'less than 0.1 points')} ahead ({tested}) of"
+    text, evidence = leader(decision, names, style)
+    found = text.removesuffix(".") + (f" ({evidence})" if evidence not in ("", TIED) else "")
+    chance = grid.cells[decision.order[0], column].chance if decision.order else None
+    return f"{found}." if chance is None else f"{found}; chance is {style.text(chance)}{' %' if style.percent else ''}."
 
 
 def _figure(grid: Grid, column: Column, keys: Mapping[str, Key], title: str) -> Figure:
@@ -133,34 +125,34 @@ def summary_dots(summaries: Sequence[Summary], keys: Mapping[str, Key], chance: 
 
 
 def _row(summary: Summary, key: Key) -> Values:
-    style, several = summary.style, len(summary.values) > 1
     row: Values = {"model": summary.model, "name": key.label, "group": key.group}
-    row |= {"shown": interval_text(summary.interval, style), "cells": list(summary.cells)}
-    if several:
-        seeds = zip(summary.seeds, summary.values, strict=True)
-        texts = [f"{style.text(value)} (seed {seed})" for seed, value in seeds]
-        texts += [] if math.isnan(summary.std) else [f"standard deviation {style.text(summary.std)}"]
-        row["per_seed"] = ", ".join(texts)
-    return row | interval_fields(summary.interval) | {"seeds": list(summary.values) if several else []}
+    row |= {"shown": interval_text(summary.interval, summary.style), "cells": list(summary.cells)}
+    row |= {"per_seed": summary.per_seed} if summary.per_seed else {}
+    return row | interval_fields(summary.interval) | {"seeds": list(summary.values) if summary.per_seed else []}
 
 
 def _grid_table(grid: Grid, material: Material, *, folded: bool) -> Table:
-    style, models = grid.columns[0].style, grid.models
-    columns = {
-        _title(column, material): {m: summary_cell(grid.cells.get((m, column)), grid.decisions[column]) for m in models}
-        for column in grid.columns
-    }
-    if len(columns) > 1:
+    """Return the table of a grid with the mean over datasets and the costs of the models."""
+    table = grid_table(grid, grid.columns, {**material.names, **material.dataset_names})
+    style, more = grid.columns[0].style, {}
+    if len(grid.columns) > 1:
         means = {model: mean_candidate(own) for model, own in _means(grid).items()}
         decision = decide(means, higher_is_better=style.higher_is_better)
-        columns["mean"] = {model: _cell(model, decision, style) for model in means}
+        more["mean"] = {model: _cell(model, decision, style) for model in means}
     # Costs stand last: a narrow screen shows the first columns.
     for name, title in (("parameters", "parameters"), ("flops", "FLOPs")):
-        counts = {model: getattr(material.cards.get(model), name, None) for model in models}
+        counts = {model: getattr(material.cards.get(model), name, None) for model in grid.models}
         if any(counts.values()):
-            columns[title] = {model: TableCell(amount(count) or "–", count) for model, count in counts.items()}
-    caption = f"{style.spoken} (%)" if style.percent else style.spoken
-    return _model_table(caption, models, material.keys, columns, grid_notes(grid, grid.columns), folded=folded)
+            more[title] = {model: TableCell(amount(count) or "–", count) for model, count in counts.items()}
+    rows = [
+        [
+            replace(name, note=model if name.text != model else ""),
+            *cells,
+            *(own.get(model, _GAP) for own in more.values()),
+        ]
+        for model, (name, *cells) in zip(table.row_keys, table.rows, strict=True)
+    ]
+    return replace(table, columns=[*table.columns, *more], rows=rows, folded=folded)
 
 
 # ---- the comparison over all questions -------------------------------------------------------------------------------
@@ -176,10 +168,11 @@ def overview_section(sections: Sequence[Section], material: Material) -> Section
     if len(order) < 2 or len(questions) < 2:
         return None
     keys = {model: material.keys[model] for model in order}
-    columns = {}
-    for question, own in questions.items():
+    columns = []
+    for own in questions.values():
         decision = decide({each.model: each.candidate for each in own})
-        columns[question] = {each.model: _cell(each.model, decision, PERCENT, each.cells) for each in own}
+        columns.append({each.model: _cell(each.model, decision, PERCENT, each.cells) for each in own})
+    rows = [[TableCell(keys[m].label, hint=m), *(cells.get(m, _GAP) for cells in columns)] for m in order]
     caption = "Accuracy (%) and its 95 % confidence interval"
     return Section(
         title="The models over all questions",
@@ -190,7 +183,7 @@ def overview_section(sections: Sequence[Section], material: Material) -> Section
         ],
         legend=material.legend(order),
         figures=[Figure("Accuracy by question", overview_chart(standings, keys), wide=True)],
-        tables=[_model_table(caption, order, keys, columns, [f"{MARK_NOTE}."])],
+        tables=[Table(caption, ["model", *questions], rows, order, notes=[f"{MARK_NOTE}."])],
     )
 
 
@@ -213,25 +206,6 @@ def overview_chart(standings: Sequence[Standing], keys: Mapping[str, Key]) -> Do
         if math.isfinite(s.value)
     ]
     return Dots(rows=rows, keys=list(keys.values()), y="question", above=True, x=Axis("accuracy"))
-
-
-# ---- tables of models ------------------------------------------------------------------------------------------------
-
-
-def _model_table(
-    caption: str,
-    models: Sequence[str],
-    keys: Mapping[str, Key],
-    columns: Mapping[str, Mapping[str, TableCell]],
-    notes: Sequence[str],
-    *,
-    folded: bool = False,
-) -> Table:
-    """Return a table with a row per model; `columns` has, by heading, the cells of the models."""
-    names = {model: keys[model].label for model in models}
-    first = {m: TableCell(name, note=m if name != m else "") for m, name in names.items()}
-    rows = [[first[model], *(cells.get(model, _GAP) for cells in columns.values())] for model in models]
-    return Table(caption, ["model", *columns], rows, models, folded=folded, notes=notes)
 
 
 def _cell(model: str, decision: Decision, style: MetricStyle, cells: Sequence[str] = ()) -> TableCell:

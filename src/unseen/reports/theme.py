@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,7 @@ OTHERS = ("#AA4499", "#999933", "#44AA99", "#CC6677", "#6A7FD2", "#A8703A")
 NEUTRAL = "#7F8792"
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 SYMBOLS = ("●", "■", "▲", "◆", "▼", "✚")
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 INK = "#3A424D"
-FAINT = "#DDE1E7"
 
 #: A mark is shown in full if it or its group is under the pointer. If nothing is under the pointer, it is shown in full
 #: if it is among the best models that the reader highlights, or if the reader highlights none. `to_spec` adds the
@@ -50,29 +49,8 @@ CONTAINER = "container"
 FILE_WIDTH = 460
 PANEL_WIDTH = 300
 
-CONFIG: Spec = {
-    "background": None,
-    "font": FONT,
-    "view": {"stroke": None},
-    "axis": {
-        "domain": False,
-        "ticks": False,
-        "grid": True,
-        "gridColor": FAINT,
-        "labelColor": INK,
-        "labelFontSize": 12,
-        "labelPadding": 8,
-        "titleColor": INK,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 10,
-    },
-    "axisQuantitative": {"labelSeparation": 6},
-    "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "orient": "bottom", "title": None},
-    "text": {"color": INK, "fontSize": 12},
-    "title": {"color": INK, "anchor": "start", "fontSize": 13},
-    "range": {"category": list(PALETTE)},
-}
+#: Vega-Lite's configuration of all charts.
+CONFIG: Spec = json.loads((files("unseen.reports") / "theme.json").read_text(encoding="utf-8"))
 
 _FORMATS = (".html", ".svg", ".png", ".pdf")
 
@@ -136,26 +114,6 @@ def to_spec(chart: Any) -> Spec:
         spec["params"] = [*known, *({"name": name, "value": value} for name, value in _PARAMETERS.items())]
     own = {name: value for name, value in spec.get("config", {}).items() if name != "view"}
     return spec | {"config": own | CONFIG}
-
-
-def beside(specs: Iterable[Mapping[str, object]], *, titles: Sequence[str] = (), columns: int = 2) -> Spec:
-    """Return several specifications as one figure, side by side, each with its own axes and legends.
-
-    Parameters and data of the parts become those of the whole, each once.
-    """
-    parts: list[Spec] = copy.deepcopy([dict(spec) for spec in specs])
-    parameters: dict[str, Spec] = {}
-    datasets: Spec = {}
-    for number, part in enumerate(parts):
-        part.pop("config", None)
-        datasets |= part.pop("datasets", {})
-        for view in views(part):
-            parameters |= {parameter["name"]: parameter for parameter in view.pop("params", [])}
-        part |= {"width": PANEL_WIDTH} if part.get("width") == CONTAINER else {}
-        part |= {"title": titles[number]} if titles else {}
-    whole = {"concat": parts, "columns": columns, "resolve": {"scale": {"color": "independent"}}}
-    more = {"datasets": datasets, "params": list(parameters.values())}
-    return to_spec(whole | {name: value for name, value in more.items() if value})
 
 
 def without_legends(spec: Mapping[str, object]) -> Spec:
@@ -254,10 +212,6 @@ def paper_spec(spec: Mapping[str, object]) -> Spec:
     for view in views(made):
         if "concat" in view:
             view["columns"] = 1
-        if "hconcat" in view:
-            view["vconcat"] = view.pop("hconcat")
-        if "facet" in view and "columns" in view:
-            view["columns"] = min(2, view["columns"])
         width = view.get("width", 0)
         if width == CONTAINER or (isinstance(width, int | float) and width > _PLOT_WIDTH):
             view["width"] = _PLOT_WIDTH

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unseen.core.records import DatasetCard, ModelCard
+from unseen.core.run_record import counted as counted
 from unseen.results.comparability import value_text
 from unseen.results.info import MetricStyle
 from unseen.results.table import DisplayNames, format_interval
-from unseen.stats import Candidate, Interval, decide
+from unseen.stats import Candidate, Decision, Interval, decide
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Standing
 
 _RANDOM = "random"
+#: Sources whose names are paths: the last part of a path is the short name.
+_ON_DISK = ("file", "folder", "csv", "parquet", "zip", "wds")
 #: The format of shares of no known metric.
 PERCENT = MetricStyle("share", "share", percent=True)
 
@@ -28,7 +31,7 @@ def short_names(ids: Iterable[str], cards: Mapping[str, ModelCard] | Mapping[str
     for identifier in ids:
         card = cards.get(identifier)
         source, _, rest = identifier.partition(":")
-        rest = Path(rest.partition("?")[0]).name if source == "file" else rest
+        rest = Path(rest.partition("?")[0]).name if source in _ON_DISK else rest
         name = (card.name if card else "") or rest or identifier
         unnamed = source == _RANDOM and rest and _RANDOM not in name.lower()
         names[identifier] = f"{name}, random weights" if unnamed else name
@@ -58,11 +61,6 @@ def amount(count: float | None) -> str:
         if abs(count) >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count:.0f}"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count with its noun, such as "1 model" or "4 models"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def listed(words: Sequence[str], limit: int = 12) -> str:
@@ -106,12 +104,18 @@ SIGNIFICANT, TIED, UNTESTED = "significant", "statistically tied", "no confidenc
 _CHANCE = "chance"
 
 
-def established(candidates: Mapping[str, Candidate], names: DisplayNames, chance: float | None = None) -> str:
+def established(
+    candidates: Mapping[str, Candidate],
+    names: DisplayNames,
+    chance: float | None = None,
+    noun: str = "trained models",
+) -> str:
     """State which trained models are significantly better than random weights and than chance; "" if none is.
 
     Args:
         candidates: by model.
         chance: value of guessing; None if it is unknown.
+        noun: what the candidates are, in the plural.
     """
     if chance:
         candidates = {**candidates, _CHANCE: Candidate(interval=Interval(chance, chance, chance))}
@@ -130,47 +134,54 @@ def established(candidates: Mapping[str, Candidate], names: DisplayNames, chance
     texts = []
     for better, baselines in found.items():
         count = "Both" if len(trained) == 2 else f"All {len(trained)}"
-        everyone = f"{count} trained models are" if len(better) == len(trained) > 1 else ""
+        everyone = f"{count} {noun} are" if len(better) == len(trained) > 1 else ""
         some = f"{listed([names[model] for model in better], 4)} {'is' if len(better) == 1 else 'are'}"
         texts.append(f"{everyone or some} significantly better {' and '.join(baselines)}.")
     return " ".join(texts)
 
 
 def lead_sentence(
-    standings: Sequence[Standing], names: DisplayNames, verb: str = "leads", chance: float | None = None
+    standings: Sequence[Standing],
+    names: DisplayNames,
+    verb: str = "leads",
+    chance: float | None = None,
+    noun: str = "trained models",
 ) -> tuple[str, str, bool]:
     """State what is established, then which model is first and which are statistically tied with it.
 
     Args:
         chance: value of guessing; None if it is unknown.
+        noun: what the candidates are, in the plural.
 
     Returns:
         The sentences, a word or two on the evidence, and whether one of them states a significant difference.
     """
     candidates = {each.model: each.candidate for each in standings}
-    text, evidence, significant = _lead(candidates, names, verb)
-    if (len(standings) > 1 or chance) and (found := established(candidates, names, chance)):
+    text, evidence = leader(decide(candidates), names, verb=verb)
+    if (len(standings) > 1 or chance) and (found := established(candidates, names, chance, noun)):
         return f"{found} {text}", SIGNIFICANT, True
-    return text, evidence, significant
+    return text, evidence, evidence == SIGNIFICANT
 
 
-def _lead(candidates: Mapping[str, Candidate], names: DisplayNames, verb: str) -> tuple[str, str, bool]:
-    decision = decide(candidates)
+def leader(
+    decision: Decision, names: DisplayNames, style: MetricStyle = PERCENT, verb: str = "leads"
+) -> tuple[str, str]:
+    """State which model is first and which are statistically tied with it; return also a word on the evidence."""
     if not decision.order:
-        return "No model has a value.", "", False
+        return "No model has a finite value.", ""
     best, *others = decision.order
     values = {model: interval.value for model, interval in decision.intervals.items()}
-    interval = decision.intervals[best]
-    shown = f"{100 * interval.value:.1f}\u202f% {format_interval(interval, PERCENT)}".rstrip()
+    interval, unit = decision.intervals[best], "\u202f%" if style.percent else ""
+    shown = f"{style.text(interval.value)}{unit} {format_interval(interval, style)}".rstrip()
     if not others:
-        return f"{names[best]} has {shown}.", "", False
-    if decision.untested or decision.best == best:
-        gap = f"{100 * (interval.value - values[others[0]]):.1f} points ahead of {names[others[0]]}"
-        sure = UNTESTED if decision.untested else SIGNIFICANT
-        return f"{names[best]} {verb} with {shown}, {gap}.", sure, sure == SIGNIFICANT
-    near = [model for model in decision.possibly_best if model != best] or others[:1]
+        return f"{names[best]} has {shown}.", ""
+    sure = SIGNIFICANT if decision.best == best else TIED if best in decision.possibly_best else UNTESTED
+    near = [model for model in decision.possibly_best if model != best] if sure == TIED else others[:1]
     if all(values[model] == interval.value for model in near):
-        return f"{listed([names[model] for model in (best, *near)], 4)} have {shown}.", TIED, False
+        return f"{listed([names[model] for model in (best, *near)], 4)} have {shown}.", sure
+    if sure != TIED:
+        gap = f"{style.text(abs(interval.value - values[others[0]]))}{' points' if style.percent else ''}"
+        return f"{names[best]} {verb} with {shown}, {gap} ahead of {names[others[0]]}.", sure
     trained = [model for model in near if not is_reference(model)]
     tied = f"{listed([names[model] for model in trained or near], 3)} {'is' if len(near) == 1 else 'are'} {TIED}"
-    return f"{names[best]} has the highest value, {shown}; {tied} with it.", TIED, False
+    return f"{names[best]} has the highest value, {shown}; {tied} with it.", TIED

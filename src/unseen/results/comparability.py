@@ -34,7 +34,7 @@ _EXTRACTION = "extraction"
 _NEWEST = "newest"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
     """Results that belong together.
 
@@ -92,11 +92,11 @@ def comparable(
         if result.ok:
             setting, revisions = _setting(result.cell, free, axes, place, datasets)
             text = canonical_json(setting)
-            key = alike.setdefault(text, (text, setting))[0]
-            settings.append((result, key, revisions))
-            for name, value in revisions.items():
-                before = newest.get((key, name))
-                newest[key, name] = max(value, before) if isinstance(value, int) and isinstance(before, int) else value
+            settings.append((result, alike.setdefault(text, (text, setting))[0], revisions))
+    for _, key, revisions in sorted(settings, key=lambda each: each[0].recorded):
+        for name, value in revisions.items():
+            before = newest.get((key, name))
+            newest[key, name] = max(value, before) if isinstance(value, int) and isinstance(before, int) else value
     found: dict[str, tuple[Setting, list[Result]]] = {}
     for result, key, revisions in settings:
         older = {name: value for name, value in revisions.items() if value != newest[key, name]}
@@ -173,21 +173,20 @@ def sort_key(value: object) -> tuple[bool, float, list[tuple[str, int]]]:
 
 def _newest(results: Iterable[Result]) -> tuple[list[Result], Counter[tuple[str, ...]]]:
     """Return the newest result for each question, and how many older results each has."""
-    kept: dict[tuple[str, ...], tuple[int, Result]] = {}
-    overtaken: Counter[tuple[str, ...]] = Counter()
     everything = list(results)
-    for position, result in enumerate(everything):
-        question = _question(result.cell)
-        if kept.pop(question, None) is not None:  # so that the order is that of the results that are kept
-            overtaken[question] += 1
-        kept[question] = position, result
-    failed = {question: position for question, (position, result) in kept.items() if not result.ok}
+    by_time = sorted(range(len(everything)), key=lambda place: everything[place].recorded)
+    questions = [_question(result.cell) for result in everything]
+    last = {questions[place]: place for place in by_time}
+    overtaken = Counter(questions)
+    overtaken.subtract(last.keys())
+    failed = [place for place in last.values() if not everything[place].ok]
     if failed:
-        answered = {purpose(result.cell): position for position, result in enumerate(everything) if result.ok}
-        for question, position in failed.items():
-            if answered.get(purpose(kept[question][1].cell), -1) > position:
-                del kept[question]
-    return [result for _, result in kept.values()], overtaken
+        age = {place: age for age, place in enumerate(by_time)}
+        answered = {purpose(everything[place].cell): age[place] for place in by_time if everything[place].ok}
+        for place in failed:
+            if answered.get(purpose(everything[place].cell), -1) > age[place]:
+                del last[questions[place]]
+    return [everything[place] for place in sorted(last.values())], overtaken
 
 
 def _question(cell: Cell) -> tuple[str, ...]:
@@ -216,15 +215,16 @@ def _setting(
             revisions[f"version of {method}"] = int(number)
         else:
             version.append(part)
-    setting = {"benchmark": cell.benchmark, **place(cell), **_flat(cell.parameters)}
+    setting = {"benchmark": cell.benchmark, **place(cell), **flat(cell.parameters)}
     setting |= {"version": " ".join(version)} if version else {}
     return {name: value for name, value in setting.items() if name not in free}, revisions
 
 
-def _flat(parameters: Mapping[str, object], above: str = "") -> dict[str, object]:
+def flat(parameters: Mapping[str, object], above: str = "") -> dict[str, object]:
+    """Return parameters in alphabetical order; one within another is named "extraction truncated"."""
     found: dict[str, object] = {}
     for name, value in sorted(parameters.items()):
-        found |= _flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}
+        found |= flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}
     return found
 
 

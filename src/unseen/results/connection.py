@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 import warnings
 from collections.abc import Iterator
@@ -34,24 +35,21 @@ BUSY_SECONDS = 60.0
 SILENT_SECONDS = 3.0
 
 
-def connect_for_writing(path: Path, *, durable: bool = True) -> sqlite3.Connection:
+def connect_for_writing(path: Path) -> sqlite3.Connection:
     """Return a connection that waits for other writers.
 
     Its journal stays beside the file while it is open, which takes the fewest flushes. A database of an earlier version
     has a write-ahead log. Only a single connection can change that, so it keeps the log while other processes have it
     open.
-
-    Args:
-        durable: whether a commit is on the disk when it returns.
     """
     _create(path)
     connection = _connect(
         path,
         "PRAGMA foreign_keys = ON",
         "PRAGMA secure_delete = ON",  # a repair must not find results that were removed
-        f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}",
-        "PRAGMA busy_timeout = 0",
+        "PRAGMA synchronous = FULL",
     )
+    _set_timeout(connection, 0)
     try:
         connection.execute("PRAGMA journal_mode = PERSIST")
     except sqlite3.Error as error:
@@ -73,7 +71,7 @@ def _connect(address: Path | str, *statements: str) -> sqlite3.Connection:
         # Damaged bytes of one row must not make the others unreadable.
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         for statement in statements:
-            connection.execute(statement).fetchall()
+            _wait_for(connection, statement, address)
     except BaseException:
         connection.close()
         raise
@@ -112,7 +110,7 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
         raise
 
 
-def _wait_for(connection: sqlite3.Connection, statement: str, path: Path) -> None:
+def _wait_for(connection: sqlite3.Connection, statement: str, path: Path | str) -> None:
     """Execute a statement that needs a lock, and warn if the lock is not free after some seconds."""
     _set_timeout(connection, SILENT_SECONDS)
     try:
@@ -147,8 +145,13 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def _open_for_queries(path: Path, mode: str) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?{mode}"
-    return _connect(address, "PRAGMA query_only = ON", "SELECT count(*) FROM sqlite_master")
+    connection = _connect(f"{path.absolute().as_uri()}?{mode}", "PRAGMA query_only = ON")
+    try:
+        _wait_for(connection, "SELECT count(*) FROM sqlite_master", path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
@@ -187,7 +190,8 @@ def _reason(error: Exception, path: Path) -> str:
         )
     if getattr(error, "sqlite_errorcode", -1) == sqlite3.SQLITE_READONLY_DBMOVED:
         return "it was moved, replaced or removed. Run the same command again."
-    if kind == sqlite3.SQLITE_READONLY or (kind == sqlite3.SQLITE_CANTOPEN and path.exists()):
+    exists = os.path.exists(path)  # noqa: PTH110 - `Path.exists` raises an error if the disk fails
+    if kind == sqlite3.SQLITE_READONLY or (kind == sqlite3.SQLITE_CANTOPEN and exists):
         return (
             f"it, or its folder, is read-only ({error}). Make it writable, or choose another home with --home or "
             "UNSEEN_HOME."
@@ -328,7 +332,8 @@ def prepare(connection: sqlite3.Connection, path: Path, *, writable: bool) -> No
     with transaction(connection, path):
         # Another process may have been quicker: ask again now that no other process can write.
         for version in range(_checked_version(connection, path), len(MIGRATIONS)):
-            for statement in _statements(MIGRATIONS[version]):
+            # `executescript` would commit the transaction that must contain all statements, each on lines of its own.
+            for statement in re.split(r"\n(?=[A-Z])", MIGRATIONS[version].strip()):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {version + 1}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -352,15 +357,3 @@ def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
             "choose another home."
         )
     return version
-
-
-def _statements(script: str) -> list[str]:
-    """Return the statements of a script: `executescript` would commit the transaction that must contain them all."""
-    found, pending = [], ""
-    for line in script.splitlines(keepends=True):
-        pending += line
-        if sqlite3.complete_statement(pending):
-            found.append(pending)
-            pending = ""
-    assert not pending.strip(), "a migration ends with a complete statement"
-    return found

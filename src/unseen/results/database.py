@@ -21,7 +21,7 @@ import sqlite3
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -56,8 +56,9 @@ Names = str | Sequence[str] | None
 
 
 class Selection(TypedDict, total=False):
-    """Names of benchmarks, models and datasets: one or several each; None takes all."""
+    """Names of studies, benchmarks, models and datasets: one or several each; None takes all."""
 
+    study: Names
     benchmark: Names
     model: Names
     dataset: Names
@@ -143,18 +144,15 @@ class ResultsDatabase:
         ids = [row["id"] for row in self._in_chunks(newest, [cell.id for cell in cells])]
         return [result for _, result in self._read(sorted(ids))]
 
-    def latest(
-        self, study: Names = None, include_failed: bool = True, brief: bool = False, **names: Unpack[Selection]
-    ) -> list[Result]:
+    def latest(self, *, include_failed: bool = True, brief: bool = False, **names: Unpack[Selection]) -> list[Result]:
         """Return the newest result of each cell, in order of arrival, without failures that a later run has fixed.
 
         Args:
-            study: one name or several; None takes all.
             include_failed: whether to keep cells whose newest result is a failure.
             brief: leave `sweep`, `details` and `environment` empty. Metrics and the run record are read.
-            **names: `benchmark`, `model` and `dataset`, as `study`.
+            **names: `study`, `benchmark`, `model` and `dataset`: one name or several; None takes all.
         """
-        ids = self._newest({"study": study, **names}, include_failed=include_failed)
+        ids = self._newest(names, include_failed=include_failed)
         return [result for _, result in self._read(ids, brief=brief)]
 
     def history(self, cell_id: str) -> list[Result]:
@@ -164,7 +162,7 @@ class ResultsDatabase:
 
     def rows(
         self,
-        study: Names = None,
+        *,
         metric: Names = None,
         include_failed: bool = True,
         only_failed: bool = False,
@@ -177,29 +175,24 @@ class ResultsDatabase:
         `value` are None and whose `error` is the reason.
         """
         wanted = None if metric is None else _listed(metric)
-        ids = self._newest({"study": study, **names}, include_failed=include_failed, by=_QUESTION)
+        ids = self._newest(names, include_failed=include_failed, by=_QUESTION)
         for row, result in self._read(ids, brief=brief):
             if not (only_failed and result.ok):
                 for long in long_rows(result, wanted, brief=brief):
                     yield {"study": row["study"], **long, "recorded": row["recorded"]}
 
-    def overtaken(self, study: Names = None, **names: Unpack[Selection]) -> int:
+    def overtaken(self, **names: Unpack[Selection]) -> int:
         """Return how many results `latest` returns and `rows` does not: those of older weights or data."""
-        where = {"study": study, **names}
-        return len(self._newest(where)) - len(self._newest(where, by=_QUESTION))
+        return len(self._newest(names)) - len(self._newest(names, by=_QUESTION))
 
-    def parameter_kinds(self, study: Names = None, **names: Unpack[Selection]) -> dict[str, set[type]]:
-        """Return the parameters that occur in `rows`, with the types of their values: the columns of a table."""
-        kinds: dict[str, set[type]] = {}
+    def parameter_names(self, **names: Unpack[Selection]) -> set[str]:
+        """Return the names of the parameters that occur in `rows`: the columns of a table."""
+        found: set[str] = set()
         query = "SELECT DISTINCT parameters FROM result WHERE id IN ({marks})"
-        for row in self._in_chunks(query, self._newest({"study": study, **names}, by=_QUESTION)):
-            try:
-                parameters = dict(json.loads(row["parameters"]))
-            except (ValueError, TypeError, RecursionError):
-                continue  # `rows` reports and leaves out a row that is invalid
-            for name, value in parameters.items():
-                kinds.setdefault(name, set()).add(type(value))
-        return kinds
+        for row in self._in_chunks(query, self._newest(names, by=_QUESTION)):
+            with suppress(ValueError, TypeError, RecursionError):  # `rows` reports a row that is invalid
+                found.update(dict(json.loads(row["parameters"])))
+        return found
 
     def names(self, column: str) -> list[str]:
         """Return the values of a column ("study", "benchmark", "model", "dataset" or "metric"), sorted."""
@@ -208,23 +201,22 @@ class ResultsDatabase:
         source = "name FROM metric" if column == "metric" else f"{column} AS name FROM result"
         return [row["name"] for row in self._rows(f"SELECT DISTINCT {source} ORDER BY name")]
 
-    def count(self, study: Names = None, *, failed: bool = False, **names: Unpack[Selection]) -> int:
+    def count(self, *, failed: bool = False, **names: Unpack[Selection]) -> int:
         """Return how many results `forget` would remove."""
-        matching, values = _matching({"study": study, **names}, failed=failed)
+        matching, values = _matching(names, failed=failed)
         return int(self._rows(f"SELECT count(*) AS n FROM result{matching}", values)[0]["n"])  # noqa: S608
 
-    def forget(self, study: Names = None, *, failed: bool = False, **names: Unpack[Selection]) -> int:
+    def forget(self, *, failed: bool = False, **names: Unpack[Selection]) -> int:
         """Remove results for good, older ones of the same cells among them, and what only they used.
 
         Args:
-            study: one name or several; None takes all.
             failed: remove failures only.
-            **names: `benchmark`, `model` and `dataset`, as `study`.
+            **names: `study`, `benchmark`, `model` and `dataset`: one name or several; None takes all.
 
         Returns:
             How many results were removed.
         """
-        matching, values = _matching({"study": study, **names}, failed=failed)
+        matching, values = _matching(names, failed=failed)
         texts = f"SELECT {', '.join(NESTED)} FROM result"  # noqa: S608, only our own names
         with self._writing("remove from") as connection:
             chosen = connection.execute(f"INSERT INTO forgetting SELECT id FROM result{matching}", values)  # noqa: S608

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +24,12 @@ from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.core.identity import canonical_json
-from unseen.core.records import Result
+from unseen.core.records import Details, Result
 from unseen.core.registry import load_object
-from unseen.core.typed import Details
 from unseen.results.comparability import SEED, Group, comparable, sort_key
 from unseen.results.info import MetricStyle, headline_first, info_of, metric_style
 from unseen.stats import Candidate, Decision, Interval, accuracy_interval, combine_intervals, decide, median_outcomes
 from unseen.stats.interval import no_interval, per_image
-
-Value = TypeVar("Value", bound=np.generic)
 
 #: Key of `Result.details` for whether each image was classified correctly.
 CORRECT = "correct"
@@ -40,7 +37,7 @@ CORRECT = "correct"
 _ROUNDING = 2e-3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """One column of a grid.
 
@@ -94,6 +91,14 @@ class Summary:
         return metric_style(self.metric, self.benchmark)
 
     @property
+    def per_seed(self) -> str:
+        """The values of several seeds and their standard deviation as words; "" for a single one."""
+        if len(self.values) < 2:
+            return ""
+        values = [f"{self.style.text(v)} (seed {seed})" for seed, v in zip(self.seeds, self.values, strict=True)]
+        return ", ".join([*values, f"standard deviation {self.style.text(self.std)}"])
+
+    @property
     def interval(self) -> Interval:
         """The value with its confidence interval over test images; its limits are NaN if they are unknown."""
         assert self.candidate.interval is not None
@@ -142,11 +147,8 @@ def grids(results: Collection[Result], metrics: Sequence[str] = ()) -> list[Grid
     Args:
         metrics: the metrics to show; by default those of `BenchmarkInfo.columns`, or the headline metric.
     """
-    by_benchmark: dict[str, list[Result]] = {}
-    for result in results:
-        by_benchmark.setdefault(result.cell.benchmark, []).append(result)
     found = []
-    for benchmark, own in sorted(by_benchmark.items()):
+    for benchmark, own in by_benchmark(results).items():
         groups = comparable(own, axes=())
         known = metrics_of(groups, benchmark)
         default = [name for name in info_of(benchmark).columns if name in known] or known[:1]
@@ -154,6 +156,14 @@ def grids(results: Collection[Result], metrics: Sequence[str] = ()) -> list[Grid
         if wanted:
             found.append(make_grid(groups, wanted))
     return found
+
+
+def by_benchmark(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Return the results of each benchmark, in alphabetical order."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.cell.benchmark, []).append(result)
+    return dict(sorted(found.items()))
 
 
 def metrics_of(groups: Sequence[Group], benchmark: str) -> list[str]:
@@ -189,8 +199,7 @@ def order_models(cells: Mapping[tuple[str, Column], Summary], columns: Sequence[
     def key(model: str) -> tuple[int, float, str]:
         values = [cells[model, column].value for column in first if (model, column) in cells]
         known = [value for value in values if not math.isnan(value)]
-        mean = sum(known) / len(known) if known else -math.inf
-        return len(first) - len(known), sign * mean, model
+        return -len(known), sign * statistics.fmean(known or [0.0]), model
 
     return tuple(sorted({model for model, _ in cells}, key=key))
 
@@ -213,7 +222,7 @@ def summary_of(results: Sequence[Result], metric: str) -> Summary:
     values = tuple(float(result.metrics[metric]) for result in ordered)
     finite = all(math.isfinite(value) for value in values)
     style, info = metric_style(metric, cell.benchmark), info_of(cell.benchmark)
-    counts = {_test_images(result) for result in ordered}
+    counts = {Details.read(result.details).test_images for result in ordered}
     first = info.metrics[0].name if info.metrics else "top1"  # the metric that the chance level belongs to
     return Summary(
         benchmark=cell.benchmark,
@@ -230,10 +239,6 @@ def summary_of(results: Sequence[Result], metric: str) -> Summary:
         chance=info.chance(ordered[0].details) if metric == first else None,
         cells=tuple(result.cell.id for result in ordered),
     )
-
-
-def _test_images(result: Result) -> int | None:
-    return Details.read(result.details).test_images
 
 
 def candidate_of(results: Sequence[Result], style: MetricStyle) -> Candidate:
@@ -254,8 +259,7 @@ def candidate_of(results: Sequence[Result], style: MetricStyle) -> Candidate:
     outcomes = stored_outcomes(results, style.outcomes)
     if outcomes is None:
         return stored
-    if style.aggregate == "median":
-        outcomes = median_outcomes(outcomes)
+    outcomes = median_outcomes(outcomes) if style.aggregate == "median" else outcomes.mean(axis=0)
     shift = value - float(outcomes.mean())
     if abs(shift) > _ROUNDING:
         return stored
@@ -312,7 +316,7 @@ def _stored_interval(results: Sequence[Result], style: MetricStyle, value: float
     An interval of width 0 is not a confidence interval: bootstraps of 0.1 stored one if every resample had the same
     value. It is replaced by that of a share of as many images, or dropped.
     """
-    n = max(_test_images(results[0]) or 0, 0)
+    n = max(Details.read(results[0].details).test_images or 0, 0)
     names = f"{style.name}_low", f"{style.name}_high"
     if any(name not in result.metrics for result in results for name in names):
         return no_interval(value, "no interval is stored", level=0.95, n=n)
@@ -338,7 +342,7 @@ def unpack_correct(text: str) -> BoolArray:
     Raises:
         DataError: the text was not written by `pack_correct`.
     """
-    return _unpack(text, lambda data: np.unpackbits(np.frombuffer(data, np.uint8)).astype(bool), math.inf)
+    return _unpack(text, np.uint8)
 
 
 def pack_values(values: FloatArray) -> str:
@@ -352,18 +356,19 @@ def unpack_values(text: str) -> FloatArray:
     Raises:
         DataError: the text was not written by `pack_values`.
     """
-    return _unpack(text, lambda data: np.frombuffer(data, "<f2").astype(np.float64), 0)
+    return _unpack(text, np.dtype("<f2"))
 
 
 def _pack(count: int, data: bytes) -> str:
     return f"{count}:{base64.b64encode(data).decode('ascii')}"
 
 
-def _unpack(text: str, read: Callable[[bytes], npt.NDArray[Value]], padding: float) -> npt.NDArray[Value]:
+def _unpack(text: str, kind: npt.DTypeLike) -> AnyArray:
     with guarded("the outcomes per image of a result", "a number of images and their outcomes in base64"):
         count, _, encoded = text.partition(":")
-        values = read(base64.b64decode(encoded))
-        if not 0 <= len(values) - int(count) <= padding:
+        data = np.frombuffer(base64.b64decode(encoded), kind)
+        values = np.unpackbits(data).astype(bool) if data.dtype == np.uint8 else data.astype(np.float64)
+        if not 0 <= int(count) <= len(values) or (len(data) == len(values) != int(count)):
             raise DataError(f"a result has {len(values)} outcomes per image, not {count[:20]}.")
         return values[: int(count)]
 

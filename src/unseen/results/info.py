@@ -1,12 +1,11 @@
 """What readers of results need to know of a benchmark: title, question, metrics, citations, how to describe its method.
 
-Each benchmark declares one `BenchmarkInfo` as data in its own package (`unseen/benchmarks/*/info.py`), and a plug-in on
-its class, as `info`. Tables, reports, commands and citations read it through `info_of`; no code outside of a
-benchmark's package depends on its name. Modules with metadata import no numeric library, so a table of stored results
-does not load the code that computed them.
+Each benchmark declares one `BenchmarkInfo` as data in its own package (`unseen/benchmarks/*/info.toml`), and a plug-in
+on its class, as `info`. Tables, reports, commands and citations read it through `info_of`; no code outside of a
+benchmark's package depends on its name. A table of stored results does not load the code that computed them.
 
 `MetricStyle` states how a metric is shown. The database keeps every metric as it was computed, fractions as fractions;
-rounding and percent signs are for outputs only. Metrics that several benchmarks share are declared here. A metric
+rounding and percent signs are for outputs only. Metrics that several benchmarks share are in `metrics.toml`. A metric
 without a declared style is shown as a plain number, and more counts as better.
 """
 
@@ -16,13 +15,14 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from unseen.core.errors import UnseenError
+from unseen.core.files import read_toml
 from unseen.core.identity import Values
+from unseen.core.records import Details
 from unseen.core.registry import Registry, load_object
-from unseen.core.typed import Details
 
 if TYPE_CHECKING:
     from unseen.benchmarks.benchmark import Benchmark
@@ -33,7 +33,7 @@ Parameters = Mapping[str, Any]
 SCORES_SECTION = "unseen.reports.scores:scores_section"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MetricStyle:
     """What a reader needs to know of a metric.
 
@@ -80,19 +80,9 @@ class MetricStyle:
         return f"{value:.{decimals}f}" if decimals <= 6 else f"{value:.3e}"
 
 
-TOP1 = MetricStyle("top1", "top-1", percent=True, long_title="top-1 accuracy", outcomes="correct")
 #: What several benchmarks measure, the metric to judge by first.
-COMMON = (
-    TOP1,
-    MetricStyle("top5", "top-5", percent=True, long_title="top-5 accuracy"),
-    MetricStyle("mean_per_class", "mean per class", percent=True, long_title="mean per-class accuracy"),
-    MetricStyle("kappa", "kappa", long_title="Cohen's quadratic kappa"),
-    MetricStyle("loss", "loss", higher_is_better=False),
-    MetricStyle("expected", "expected", percent=True, long_title="accuracy to expect on images like the training ones"),
-    MetricStyle("expected_se", "expected, s.e.", percent=True, higher_is_better=False),
-    MetricStyle("log_loss", "log loss", higher_is_better=False, long_title="mean negative log-likelihood"),
-    MetricStyle("calibration_error", "calibration error", percent=True, higher_is_better=False),
-)
+COMMON = {each["name"]: MetricStyle(**each) for each in read_toml("unseen.results", "metrics.toml")["metrics"]}
+TOP1 = COMMON["top1"]
 
 
 def metric_style(name: str, benchmark: str = "") -> MetricStyle:
@@ -118,23 +108,15 @@ def headline_first(names: Collection[str], benchmark: str = "") -> list[str]:
 
 
 def _styles(benchmark: str) -> Mapping[str, MetricStyle]:
-    return _known_styles(info_of(benchmark) if benchmark else NO_INFO)
+    """Return how to show the metrics of a benchmark, its own first."""
+    own = {style.name: style for style in info_of(benchmark).metrics} if benchmark else {}
+    return {**own, **COMMON, **own}
 
 
 def stored_chance(details: Parameters) -> float | None:
     """Return the chance level that a result states, or one in the number of its classes; None if it has neither."""
     found = Details.read(details)
     return found.chance if found.chance is not None else 1 / found.classes if found.classes else None
-
-
-def same_options(parameters: Parameters) -> Parameters:
-    """Return the parameters of a cell unchanged: they are the options that plan it."""
-    return parameters
-
-
-def no_citations(parameters: Parameters) -> tuple[str, ...]:
-    """Return nothing: the citations of the benchmark are all."""
-    return ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,14 +142,15 @@ class BenchmarkInfo:
             returns None if the results do not store the outcomes; without an interval, the stored one is taken.
         cell_options: from the parameters of a cell to the options that plan it, if they differ.
         cell_citations: from the parameters of a cell to what to cite in addition, such as its method.
+        required: parameters without which readers of stored results can do nothing with a row.
     """
 
-    title: str
-    question: str
-    command: str
-    sentence: str
-    citations: tuple[str, ...]
-    metrics: tuple[MetricStyle, ...]
+    title: str = ""
+    question: str = ""
+    command: str = ""
+    sentence: str = ""
+    citations: tuple[str, ...] = ()
+    metrics: tuple[MetricStyle, ...] = ()
     columns: tuple[str, ...] = ()
     chance: Callable[[Parameters], float | None] = stored_chance
     targets: tuple[str, ...] = ("class",)
@@ -175,49 +158,53 @@ class BenchmarkInfo:
     section: str = SCORES_SECTION
     tables: str = ""
     candidate: str = ""
-    cell_options: Callable[[Parameters], Parameters] = same_options
-    cell_citations: Callable[[Parameters], Sequence[str]] = no_citations
+    cell_options: Callable[[Parameters], Parameters] = lambda parameters: parameters
+    cell_citations: Callable[[Parameters], Sequence[str]] = lambda parameters: ()
+    required: tuple[str, ...] = ()
 
 
 #: What a benchmark has that declares nothing.
-NO_INFO = BenchmarkInfo(title="", question="", command="", sentence="", citations=(), metrics=())
+NO_INFO = BenchmarkInfo()
 
 
-@lru_cache(maxsize=64)
-def _known_styles(info: BenchmarkInfo) -> Mapping[str, MetricStyle]:
-    own = {style.name: style for style in info.metrics}
-    return own | {style.name: style for style in COMMON if style.name not in own}
-
-
-#: Class attributes of 0.1, which plug-ins may still declare instead of `info`.
-_ATTRIBUTES = ("question", "command", "section", "metrics", "targets")
-
-
-def info_from_attributes(kind: type, base: BenchmarkInfo) -> BenchmarkInfo:
-    """Return the metadata of a class that declares the class attributes of 0.1; `base` has what it inherits."""
-    own: Values = {name: vars(kind)[name] for name in _ATTRIBUTES if name in vars(kind)}
-    if "paper" in vars(kind):
-        own["citations"] = (vars(kind)["paper"],) if vars(kind)["paper"] else ()
-    return replace(base, **own)
-
-
-#: By name, the class of a benchmark and its metadata, below `unseen.benchmarks`.
+#: By name, the class of a benchmark below `unseen.benchmarks`; its metadata are in `info.toml` next to the module.
 _BUILT_IN = {
-    "probe": ("probe.protocol:ProbeBenchmark", "probe.info:PROBE"),
-    "regression": ("probe.targets:RegressionBenchmark", "probe.info:REGRESSION"),
-    "multilabel": ("probe.targets:MultilabelBenchmark", "probe.info:MULTILABEL"),
-    "cog": ("cog.protocol:CogBenchmark", "cog.details:COG"),
-    "cog-finetune": ("cog.protocol:CogFinetuneBenchmark", "cog.details:COG_FINETUNE"),
-    "zsl": ("zsl.protocol:ZslBenchmark", "zsl:ZSL"),
-    "clip": ("clip.protocol:ClipBenchmark", "clip:CLIP"),
-    "vtab": ("vtab.protocol:VtabBenchmark", "vtab.info:VTAB"),
-    "rank": ("rank.protocol:RankBenchmark", "rank.details:RANK"),
+    "probe": "probe.protocol:ProbeBenchmark",
+    "regression": "probe.targets:RegressionBenchmark",
+    "multilabel": "probe.targets:MultilabelBenchmark",
+    "cog": "cog.protocol:CogBenchmark",
+    "cog-finetune": "cog.protocol:CogFinetuneBenchmark",
+    "zsl": "zsl.protocol:ZslBenchmark",
+    "clip": "clip.protocol:ClipBenchmark",
+    "vtab": "vtab.protocol:VtabBenchmark",
+    "rank": "rank.protocol:RankBenchmark",
 }
 BENCHMARKS: Registry[type[Benchmark]] = Registry("benchmark", "unseen.benchmarks")
-_INFO: dict[object, str] = {}
-for _name, (_kind, _own_info) in _BUILT_IN.items():
+for _name, _kind in _BUILT_IN.items():
     BENCHMARKS.add(_name, f"unseen.benchmarks.{_kind}")
-    _INFO[f"unseen.benchmarks.{_kind}"] = f"unseen.benchmarks.{_own_info}"
+
+
+@cache
+def built_in_info(benchmark: str) -> BenchmarkInfo:
+    """Return the metadata of a benchmark of this package; `NO_INFO` for another one.
+
+    In `info.toml` a function is written as "module:function" and a metric of `COMMON` as its name; `aggregate` is that
+    of all metrics.
+    """
+    if benchmark not in _BUILT_IN:
+        return NO_INFO
+    folder = _BUILT_IN[benchmark].partition(".")[0]
+    stored = read_toml("unseen.benchmarks", f"{folder}/info.toml")[benchmark]
+    values: Values = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+    for name in {"chance", "cell_options", "cell_citations"} & set(values):
+        values[name] = partial(_call, values[name])
+    aggregate = values.pop("aggregate", "mean")
+    found = [COMMON[each] if isinstance(each, str) else MetricStyle(**each) for each in values["metrics"]]
+    return BenchmarkInfo(**values | {"metrics": tuple(replace(style, aggregate=aggregate) for style in found)})
+
+
+def _call(function: str, parameters: Parameters) -> Any:
+    return load_object(function)(parameters)
 
 
 def info_of(benchmark: str) -> BenchmarkInfo:
@@ -232,7 +219,8 @@ def info_of(benchmark: str) -> BenchmarkInfo:
 @lru_cache(maxsize=256)
 def _info(benchmark: str, target: object) -> BenchmarkInfo:
     try:
-        found = load_object(_INFO[target]) if target in _INFO else BENCHMARKS.get(benchmark).info
+        own = target == f"unseen.benchmarks.{_BUILT_IN.get(benchmark)}"
+        found = built_in_info(benchmark) if own else BENCHMARKS.get(benchmark).info
     except UnseenError:  # results of a plug-in that is missing or broken are still shown
         found = NO_INFO
     return replace(

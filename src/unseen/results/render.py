@@ -6,10 +6,13 @@ written without their accents, or as their code points.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
+from importlib.resources import files
 from itertools import groupby
+from pathlib import Path
 
 import yaml
 
@@ -104,13 +107,7 @@ def markdown_words(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|~#])", r"\\\1", cleaned)
 
 
-_LATEX: Mapping[str, str] = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': "''", "±": r"$\pm$", "·": r"$\cdot$", "×": r"$\times$", "–": "--",
-    "—": "---", "∞": r"$\infty$", "α": r"$\alpha$", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$", "τ": r"$\tau$",
-    "'": "'", "‘": "`", "’": "'", "“": "``", "”": "''", "…": r"\ldots{}", "\u202f": r"\,", "\u00a0": "~",
-}  # fmt: skip
+_LATEX: Mapping[str, str] = json.loads((files("unseen.results") / "latex.json").read_text(encoding="utf-8"))
 
 
 def latex_text(text: str) -> str:
@@ -160,7 +157,8 @@ def _entry(benchmark: str, column: Column, summary: Summary, names: DisplayNames
     if interval.known:
         title += f" (95 % CI {style.text(interval.low)} to {style.text(interval.high)}"
         title += f", {summary.images:,} test images)" if summary.images else ")"
-    info = info_of(benchmark)
+    info, dataset = info_of(benchmark), names.get(column.dataset, column.dataset)
+    is_local = Path(column.dataset.partition(":")[2]).is_absolute()  # a card does not publish paths
     metric = {
         "type": _HUB_METRICS.get(column.metric, column.metric),
         "name": title,
@@ -168,7 +166,7 @@ def _entry(benchmark: str, column: Column, summary: Summary, names: DisplayNames
     }
     return {
         "task": {"type": info.task, "name": info.title + (f", {setting}" if setting else "")},
-        "dataset": {"type": column.dataset, "name": names.get(column.dataset, column.dataset), "split": "test"},
+        "dataset": {"type": dataset if is_local else column.dataset, "name": dataset, "split": "test"},
         "metrics": [metric],
         "source": {"name": f"unseen {revision}".strip(), "url": "https://unseen.readthedocs.io"},
     }

@@ -23,6 +23,7 @@ from unseen.core.errors import StoreError
 from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Cell, Result, read_details
 from unseen.core.run_record import RunRecord
+from unseen.results.info import built_in_info
 
 #: Columns whose texts may refer to shared values.
 NESTED = ("sweep", "details", "environment", "record")
@@ -31,15 +32,6 @@ _NAMES = ("study", "cell", "benchmark", "version", "model", "dataset", "paramete
 _COVERED = (*_NAMES, "seconds", "recorded", *NESTED)
 #: What is read of a row.
 COLUMNS = ("id", *_COVERED, "digest")
-
-#: Parameters without which readers of stored results can do nothing with a row. A test compares them with the classes.
-REQUIRED: Mapping[str, tuple[str, ...]] = {
-    "cog": ("level",),
-    "cog-finetune": ("level",),
-    "rank": ("score",),
-    "vtab": ("adaptation",),
-    "zsl": ("method", "fold", "split"),
-}
 
 Fields = Values
 Row = Mapping[str, Any] | sqlite3.Row
@@ -94,7 +86,7 @@ def row_digest(row: Row, metrics: Metrics) -> str:
         TypeError: a column is neither a text nor a number.
     """
     columns = row[1:-1] if isinstance(row, sqlite3.Row) else [row[name] for name in _COVERED]  # a row of `COLUMNS`
-    return _digest(json.dumps([columns, metrics], separators=(",", ":")))
+    return digest_of(json.dumps([columns, metrics], separators=(",", ":")))
 
 
 def references(rows: Iterable[Sequence[str]]) -> set[str]:
@@ -142,7 +134,7 @@ class RowReader:
         self._texts = {digest: text for digest, text in self._texts.items() if digest in wanted}
         self._parsed = {digest: value for digest, value in self._parsed.items() if digest in wanted}
         for digest, value in self._load(sorted(wanted - set(self._texts))):
-            if isinstance(value, str) and _digest(value) == digest:
+            if isinstance(value, str) and digest_of(value) == digest:
                 self._texts[digest] = value
 
     def read(self, row: Row, metrics: Metrics) -> Result:
@@ -248,7 +240,7 @@ def check_content(cell: Cell, details: Mapping[str, object]) -> None:
         ValueError: a parameter is missing that the benchmark requires, or the answers per test image are fewer than
             their number says; they are packed as "COUNT:BASE64".
     """
-    missing = [name for name in REQUIRED.get(cell.benchmark, ()) if name not in cell.parameters]
+    missing = [name for name in built_in_info(cell.benchmark).required if name not in cell.parameters]
     if missing:
         raise ValueError(f"it has no parameter {missing[0]!r}, which {cell.benchmark} requires")
     packed = details.get("correct")
@@ -272,7 +264,7 @@ def _pack(what: str, value: object, shared: dict[str, str]) -> str:
     text = to_json(what, value)
     if len(text) < _LONG:
         return text
-    digest = _digest(text)
+    digest = digest_of(text)
     shared[digest] = text
     return to_json(what, {_KEY: digest})
 
@@ -282,7 +274,8 @@ def _pack_values(what: str, values: Mapping[str, object], shared: dict[str, str]
     return f"{{{','.join(f'{to_json(what, str(k))}:{_pack(what, v, shared)}' for k, v in values.items())}}}"
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
+    """Return the digest under which a text is stored."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

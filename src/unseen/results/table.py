@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from unseen.core.findings import findings
 from unseen.core.records import Result
 from unseen.core.registry import load_object
-from unseen.core.run_record import RunRecord
+from unseen.core.run_record import RunRecord, findings
 from unseen.results.comparability import older_note, value_text
-from unseen.results.grid import Column, Grid, Summary, grids
+from unseen.results.grid import Column, Grid, Summary, by_benchmark, grids
 from unseen.results.info import MetricStyle, info_of
 from unseen.stats import Decision, Interval
 
@@ -104,7 +103,7 @@ class TableCell:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A table.
 
@@ -160,8 +159,7 @@ def result_tables(
         metrics: the metrics to show; by default those that each benchmark declares.
     """
     found: list[Table] = []
-    for benchmark in sorted({result.cell.benchmark for result in results}):
-        own = [result for result in results if result.cell.benchmark == benchmark]
+    for benchmark, own in by_benchmark(results).items():
         builder = info_of(benchmark).tables
         make = load_object(builder) if builder and not metrics else default_tables
         found += make(own, names or {}, metrics)
@@ -176,11 +174,12 @@ def default_tables(results: Collection[Result], names: DisplayNames, metrics: Se
 def grid_tables(grid: Grid, names: DisplayNames) -> list[Table]:
     """Return the tables of a grid: one, or several if it has more columns than fit a page."""
     if len(grid.columns) > MOST_COLUMNS and len(grid.models) <= FEW_MODELS:
-        return [_transposed(_grid_table(grid, grid.columns, names))]
-    return [_grid_table(grid, columns, names) for columns in parted(grid.columns)]
+        return [_transposed(grid_table(grid, grid.columns, names))]
+    return [grid_table(grid, columns, names) for columns in parted(grid.columns)]
 
 
-def _grid_table(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> Table:
+def grid_table(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> Table:
+    """Return the table of some columns of a grid."""
     models = [model for model in grid.models if any((model, column) in grid.cells for column in columns)]
     title, heads = heading(grid, columns, names)
     rows = [
@@ -205,12 +204,9 @@ def summary_cell(summary: Summary | None, decision: Decision) -> TableCell:
     """Return the cell of a summary, marked if the decision supports it."""
     if summary is None:
         return TableCell(hint="no result")
-    per_seed = ", ".join(summary.style.text(value) for value in summary.values)
-    spread = "" if math.isnan(summary.std) else f"; standard deviation {summary.style.text(summary.std)}"
-    seeds = f"; seeds: {per_seed}{spread}" if len(summary.values) > 1 else ""
     return TableCell(
         mark=mark_of(summary.model, decision),
-        hint=f"{summary.value!r}{seeds}",
+        hint="; ".join(filter(None, [repr(summary.value), summary.per_seed])),
         cells=summary.cells,
         value=summary.value,
         interval=summary.interval,
@@ -258,8 +254,8 @@ def summary_notes(cells: Sequence[Summary], *, marked: bool, older: int = 0) -> 
 
 def _range(values: Sequence[float | None], text: Callable[[Any], str]) -> str:
     """Return the value, or the smallest and the largest of several; "" if none is known."""
-    known = sorted(value for value in values if value is not None)
-    return " to ".join(dict.fromkeys(text(value) for value in (known[:1] + known[-1:])))
+    known = [value for value in values if value is not None]
+    return " to ".join(dict.fromkeys(map(text, (min(known), max(known))))) if known else ""
 
 
 #: What bold numbers mean, in every output.
@@ -310,15 +306,16 @@ def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
     if len(columns) <= MOST_COLUMNS:
         yield list(columns)
         return
-    parts = [_parts(column) for column in columns]
-    many = {name: list(dict.fromkeys(each.get(name) for each in parts)) for name in _varying(parts)}
+    parts = {column: _parts(column) for column in columns}
+    varying = _varying(list(parts.values()))
+    many = {name: list(dict.fromkeys(each.get(name) for each in parts.values())) for name in varying}
     if len(many) < 2:
         for start in range(0, len(columns), MOST_COLUMNS):
             yield list(columns[start : start + MOST_COLUMNS])
         return
     by = min(many, key=lambda name: (len(many[name]), name))
     for value in many[by]:
-        yield from parted([column for column, each in zip(columns, parts, strict=True) if each.get(by) == value])
+        yield from parted([column for column in columns if parts[column].get(by) == value])
 
 
 def heading(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> tuple[str, list[str]]:

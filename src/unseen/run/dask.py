@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import logging
 import math
-import os
+import platform
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from unseen.core.errors import MissingExtraError, UnseenError, UsageError, WorkerLostError
+from unseen.core.errors import UnseenError, UsageError, WorkerLostError
+from unseen.core.extras import import_extra, installed_versions
 from unseen.core.files import make_folder
-from unseen.run.processes import RESUME, RETRIES, raise_lost, take_device, threads_each
-from unseen.run.record import installed_versions
+from unseen.run.executor import RESUME, RETRIES, raise_lost, take_device, threads_each
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -55,7 +56,7 @@ class DaskEngine:
     @property
     def slots(self) -> int:
         """Number of threads of all workers; at least 2, since also a single worker is another process."""
-        return max(sum(self._workers(lambda info: int(info["nthreads"]))), 2)
+        return max(sum(int(info["nthreads"]) for info in self._workers()), 2)
 
     def shares(self, home: Path) -> bool:
         """Return whether all workers see a file that is created in `home` now."""
@@ -82,15 +83,12 @@ class DaskEngine:
         completed = distributed.as_completed(loop=self.client.loop)
         try:
             while True:
-                while len(submitted) < _AHEAD * self.slots:
-                    nothing: list[A] = []
-                    if not (item := next(([each] for each in waiting), nothing)):
-                        break
+                for item in islice(waiting, max(_AHEAD * self.slots - len(submitted), 0)):
                     # pure=False: the outcome depends on files, so two calls with equal arguments are not the same call.
                     future = self.client.submit(
-                        _at_worker, function, item[0], self._versions, pure=False, resources=self._needed(needs)
+                        _at_worker, function, item, self._versions, pure=False, resources=self._needed(needs)
                     )
-                    submitted[future] = item[0]
+                    submitted[future] = item
                     completed.add(future)
                 if not submitted:
                     return
@@ -104,16 +102,6 @@ class DaskEngine:
             with suppress(*_lost_errors()):  # the scheduler may be gone
                 self.client.cancel(list(submitted))
 
-    def check(self) -> None:
-        """Raise on workers with other versions, and assign an accelerator to each.
-
-        Raises:
-            UsageError: a worker has another version of a package that can change a number.
-        """
-        for address, found in self.client.run(versions).items():
-            _refuse_other(self._versions, found, address)
-        self.client.run(take_device)
-
     def _outcome(self, future: Any, item: A, lost: Callable[[A, str], B]) -> B:
         if future.status in ("cancelled", "lost"):
             raise self._gone()
@@ -126,10 +114,10 @@ class DaskEngine:
 
     def _needed(self, needs: Mapping[str, float] | None) -> dict[str, float] | None:
         """Return the needs that workers declare as resources: unknown resources would never be scheduled."""
-        known = {name for offered in self._workers(lambda info: info.get("resources", {})) for name in offered}
+        known = {name for info in self._workers() for name in info.get("resources", {})}
         return {name: value for name, value in (needs or {}).items() if name in known} or None
 
-    def _workers(self, take: Callable[[Any], B]) -> list[B]:
+    def _workers(self) -> list[Mapping[str, Any]]:
         when, found = self._found
         if not found or time.monotonic() - when > _REFRESH:
             try:
@@ -137,7 +125,7 @@ class DaskEngine:
             except OSError as error:
                 raise self._gone() from error
             self._found = time.monotonic(), found
-        return [take(info) for info in found]
+        return found
 
     def _gone(self) -> WorkerLostError:
         return WorkerLostError(f"the Dask scheduler is gone, and its tasks with it. {RESUME}")
@@ -149,25 +137,30 @@ def versions() -> dict[str, str]:
     return {name: found.get(name, "not installed") for name in SAME}
 
 
-def _refuse_other(wanted: Mapping[str, str], found: Mapping[str, str], who: str) -> None:
-    for name, value in wanted.items():
-        if found.get(name) != value:
+_PREPARED: list[Mapping[str, str]] = []
+
+
+def prepare_worker(wanted: Mapping[str, str]) -> None:
+    """Check the versions of a worker and assign an accelerator to it, once.
+
+    Raises:
+        UsageError: it has another version of a package that can change a number.
+    """
+    if wanted in _PREPARED:
+        return
+    for name, found in versions().items():
+        if found != wanted[name]:
             raise UsageError(
-                f"the Dask worker {who} has {name} {found.get(name, 'not installed')}, this process has {value}. "
+                f"the Dask worker on {platform.node()} has {name} {found}, the process of the run has {wanted[name]}. "
                 "Start the workers from the same environment."
             )
-
-
-_CHECKED: set[tuple[tuple[str, str], ...]] = set()
+    take_device()
+    _PREPARED.append(wanted)
 
 
 def _at_worker(function: Callable[[A], B], item: A, wanted: Mapping[str, str]) -> B:
-    """Return `function` of `item`; check the versions first, as the worker may have joined after `check`."""
-    required = tuple(wanted.items())
-    if required not in _CHECKED:
-        _refuse_other(wanted, versions(), f"process {os.getpid()}")
-        take_device()
-        _CHECKED.add(required)
+    """Return `function` of `item`; the worker may have joined after the start of the engine."""
+    prepare_worker(wanted)
     return function(item)
 
 
@@ -180,38 +173,39 @@ def dask_engine(scheduler: str | None = None, workers: int = 2) -> Iterator[Dask
     """Return an engine on the cluster at `scheduler` ("tcp://host:8786"), or on a cluster started on this machine."""
     distributed = _distributed()
     _silence()
-    if scheduler is not None:
+    with ExitStack() as stack:
+        if scheduler is None:
+            scheduler = stack.enter_context(_local_cluster(workers))
         try:
             client = distributed.Client(scheduler, timeout=_CONNECT, set_as_default=False)
         except OSError as error:
             raise UnseenError(
                 f"no Dask scheduler answers at {scheduler}: {error}. Start one, or leave it out."
             ) from error
-        with _closing(client):
-            if not client.scheduler_info(n_workers=-1)["workers"]:
-                client.wait_for_workers(1, timeout=60)
-            engine = DaskEngine(client)
-            engine.check()
-            yield engine
-        return
+        stack.enter_context(_closing(client))
+        if not client.scheduler_info(n_workers=-1)["workers"]:
+            client.wait_for_workers(1, timeout=60)
+        client.run(prepare_worker, versions())
+        yield DaskEngine(client)
+
+
+@contextmanager
+def _local_cluster(workers: int) -> Iterator[Any]:
+    """Start a cluster on this machine."""
     import dask
 
-    threads = str(threads_each(workers))
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    names, threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads_each(workers))
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": RETRIES}),
-        distributed.LocalCluster(
+        _distributed().LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
             env=dict.fromkeys(names, threads),
         ) as cluster,
-        _closing(distributed.Client(cluster, set_as_default=False)) as client,
     ):
-        engine = DaskEngine(client)
-        engine.check()
-        yield engine
+        yield cluster
 
 
 def _silence() -> None:
@@ -239,7 +233,4 @@ def _lost_errors() -> tuple[type[Exception], ...]:
 
 def _distributed() -> Any:
     """Import the package distributed."""
-    try:
-        return import_module("distributed")
-    except ImportError as error:
-        raise MissingExtraError("Dask distributed", "dask") from error
+    return import_extra("distributed", "dask")

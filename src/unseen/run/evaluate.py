@@ -21,13 +21,13 @@ from unseen.backbones.load import RuntimeName
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DiskFullError, UnseenError
+from unseen.core.extras import capture_environment
 from unseen.core.identity import digest
 from unseen.core.progress import MessageLog
-from unseen.core.records import Cell, Result
+from unseen.core.records import Cell, Details, Result
 from unseen.core.run_record import Recorder, search_record
-from unseen.core.typed import Details
 from unseen.features import Extraction
-from unseen.run.record import Inbox, capture_environment
+from unseen.run.record import Inbox
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,23 @@ def evaluate_group(task: Task, context: Context | None = None) -> TaskResult:
     environment = {**capture_environment(), "device": _device(bench)}
     done: list[Result] = []
     bench.recorder = Recorder()
-    for result in _results(task, bench):
-        done.append(_completed(result, bench, environment))
+    began = perf_counter()
+    results: Iterator[Result] | None = None
+    while True:
+        try:
+            results = iter(task.benchmark.evaluate(task.cells, bench)) if results is None else results
+            result = next(results, None)
+        except DiskFullError:
+            raise
+        except Exception as error:  # noqa: BLE001 - worker boundary: keep running after a failed cell
+            trace = {} if isinstance(error, UnseenError) else {"traceback": "".join(traceback.format_exception(error))}
+            known = {each.cell.id for each in done}
+            left = [cell for cell in task.cells if cell.id not in known]
+            results = iter(failures(left, error_text(error), perf_counter() - began, trace))
+            continue
+        if result is None:
+            break
+        done.append(complete_result(result, bench, environment))
         context.record(done[-1])
     messages = bench.progress.take() if isinstance(bench.progress, MessageLog) else ()
     return TaskResult(task, tuple(done), messages)
@@ -150,20 +165,6 @@ def error_text(error: Exception) -> str:
     return str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}"
 
 
-def _results(task: Task, bench: Workbench) -> Iterator[Result]:
-    """Yield the results of a group; after an exception of the benchmark, a failed result for each cell that is left."""
-    began, left = perf_counter(), {cell.id: cell for cell in task.cells}
-    try:
-        for result in task.benchmark.evaluate(task.cells, bench):
-            left.pop(result.cell.id, None)
-            yield result  # an exception of the caller is not raised here
-    except DiskFullError:
-        raise
-    except Exception as error:  # noqa: BLE001 - worker boundary: keep running after a failed cell
-        trace = {} if isinstance(error, UnseenError) else {"traceback": "".join(traceback.format_exception(error))}
-        yield from failures(list(left.values()), error_text(error), perf_counter() - began, trace)
-
-
 def _device(bench: Workbench) -> str:
     """Return the device of the networks without importing torch."""
     if bench.how.device != "auto":
@@ -175,7 +176,7 @@ def _device(bench: Workbench) -> str:
     return best_device()
 
 
-def _completed(result: Result, bench: Workbench, environment: Mapping[str, str]) -> Result:
+def complete_result(result: Result, bench: Workbench, environment: Mapping[str, str]) -> Result:
     """Return the result with its environment and its run record.
 
     The record has what the workbench recorded for the group, how the search went, and what the benchmark itself

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from unseen.core.errors import CellsFailedError, DiskFullError, UnseenError, Uns
 from unseen.core.files import home as home_folder
 from unseen.core.identity import canonical_json
 from unseen.core.progress import Progress
-from unseen.core.records import Cell, Result
+from unseen.core.records import Result
 from unseen.results import FILE_NAME, ResultsDatabase
 from unseen.run.evaluate import (
     Context,
@@ -34,16 +33,13 @@ from unseen.run.evaluate import (
     run_piece,
     torch_threads,
 )
-from unseen.run.executor import Engine, make_engine
-from unseen.run.extract import FeatureExtraction
-from unseen.run.leases import LEASES_FILE_NAME, Leases
-from unseen.run.plan import Plan, plan_study
-from unseen.run.record import Inbox, ResultWriter
-from unseen.run.report import report_path, write_study_report
-from unseen.run.study import Study
+from unseen.run.extract import extract_features
+from unseen.run.record import Inbox, Leases, ResultWriter, report_path, write_study_report
+from unseen.run.study import Plan, Study, plan_study
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Headline
+    from unseen.run.executor import Engine
 
 R = TypeVar("R")
 
@@ -113,7 +109,7 @@ def run_study(
         raise UsageError(f"on_error is {on_error!r}; it can be {', '.join(get_args(OnError))}.")
     bench = bench or Workbench(home_folder(home), how=study.extraction, progress=progress)
     inbox = Inbox(bench.home)
-    with ResultsDatabase(bench.home / FILE_NAME) as database, Leases(bench.home / LEASES_FILE_NAME) as leases:
+    with ResultsDatabase(bench.home / FILE_NAME) as database, Leases(bench.home) as leases:
         writer = ResultWriter(database, study.name, on_result)
         inbox.collect(study.name, writer, lambda owner: not leases.is_alive(owner))  # results of killed runs
         since = database.last()
@@ -121,10 +117,15 @@ def run_study(
         if on_plan is not None:
             on_plan(plan)
         if plan.groups:
-            with make_engine("local") if engine is None else nullcontext(engine) as workers:
-                run = _Run(workers, bench, leases, inbox, writer, since, on_piece, on_error == "raise")
-                with inbox.watched(study.name, writer, run.accepts):
-                    run.execute(plan)
+            run = _Run(engine, bench, leases, inbox, writer, since, on_piece, on_error == "raise")
+            short, long = run.extract(plan)
+            try:
+                run.evaluate(short)
+                run.train(long)
+                run.evaluate(long)
+            finally:
+                run.collect()
+                inbox.close()
         newest = {result.cell.id: result for result in database.cells(plan.cells)}
     results = tuple(newest[cell.id] for cell in plan.cells if cell.id in newest)
     outcome = Outcome(plan, results, sum(result.ok and result.cell.id in writer.ids for result in results))
@@ -145,7 +146,7 @@ class _Run:
         stop: raise `CellsFailedError` after the first failed cell is stored.
     """
 
-    engine: Engine
+    engine: Engine | None
     bench: Workbench
     leases: Leases
     inbox: Inbox
@@ -153,40 +154,41 @@ class _Run:
     since: int
     on_piece: Callable[[int, int], None] | None
     stop: bool
+    shared: bool = False
     waited: bool = False
 
-    def execute(self, plan: Plan) -> None:
-        """Extract the features with all workers, evaluate the groups, then those with pieces of long work."""
-        study, parallel = plan.study, self.engine.slots > 1
-        shared = parallel and self.engine.shares(self.bench.home)
+    def extract(self, plan: Plan) -> tuple[list[Task], list[Task]]:
+        """Extract the features with all workers; return the groups, and those with pieces of long work apart."""
+        study = plan.study
+        parallel = self.engine if self.engine is not None and self.engine.slots > 1 else None
+        self.shared = parallel is not None and parallel.shares(self.bench.home)
         tasks = [
-            Task(self.bench.home, study.name, study.extraction, benchmark, group, self.leases.owner)
+            Task(self.bench.home, study.name, study.extraction, benchmark, group, self.leases.owner, shared=self.shared)
             for benchmark, group in plan.groups
         ]
-        if parallel:
-            extraction = FeatureExtraction(self.engine, self.bench, self.leases, self._warn, self._wait)
-            tasks = extraction.run([replace(task, shared=shared) for task in tasks])
-        # Workers that do not share the home have no features: their cells are evaluated in this process.
-        here = not shared
-        pieces = [bool(self._pieces(task)) for task in tasks]
-        self._evaluate([task for task, long in zip(tasks, pieces, strict=True) if not long], here=here)
-        long_tasks = [task for task, long in zip(tasks, pieces, strict=True) if long]
-        self._run_pieces(long_tasks, here=here)
-        self._evaluate(long_tasks, here=here)
+        if parallel is not None:
+            tasks = extract_features(tasks, parallel, self.bench, self._warn)
+        short, long = list[Task](), list[Task]()
+        for task in tasks:
+            parts = [replace(task, cells=tuple(part)) for part in task.benchmark.divide(task.cells, self.bench)]
+            (long if self._pieces(task) else short).extend(parts)
+        return short, long
 
-    def accepts(self, owner: str) -> bool:
-        """Return whether this run records the results that workers of a run have left: its own, and of dead runs."""
-        return owner == self.leases.owner or not self.leases.is_alive(owner)
+    def collect(self) -> None:
+        """Record the results that workers of this run have left, and those of dead runs."""
+        own, leases = self.leases.owner, self.leases
+        self.inbox.collect(self.writer.study, self.writer, lambda owner: owner == own or not leases.is_alive(owner))
 
     # ---- cells -------------------------------------------------------------------------------------------------------
 
-    def _evaluate(self, tasks: Sequence[Task], *, here: bool) -> None:
-        left = list(tasks)
+    def evaluate(self, left: list[Task]) -> None:
+        """Evaluate groups and record their results; wait for cells that other runs hold."""
         while left:
             held: list[Task] = []
             count = 0
-            for done in self._map(evaluate_group, self._leased(left, held), self._lost, here=here):
+            for done in self._map(evaluate_group, self._leased(left, held), self._lost):
                 count += 1
+                self.collect()
                 for result in done.results:
                     self.writer(result)
                     if self.stop and not result.ok:
@@ -194,6 +196,7 @@ class _Run:
                 for message in done.messages:
                     self.bench.progress.note(message)
                 self.leases.release(cell.id for cell in done.task.cells)
+            self.collect()
             left = [task for task in map(self._without_stored, held) if task.cells]
             if left and not count:
                 self._wait(f"{sum(len(task.cells) for task in left)} cells")
@@ -201,39 +204,36 @@ class _Run:
     def _leased(self, tasks: Sequence[Task], held: list[Task]) -> Iterator[Task]:
         """Acquire the cells of each task when its turn comes; append those that other runs hold to `held`."""
         for task in tasks:
-            acquired = set(self.leases.acquire([cell.id for cell in task.cells]))
+            acquired = set(self.leases.acquire(cell.id for cell in task.cells))
             if others := tuple(cell for cell in task.cells if cell.id not in acquired):
                 held.append(replace(task, cells=others))
-            own = replace(task, cells=tuple(cell for cell in task.cells if cell.id in acquired))
             # Only now: a run stores a result before it releases the lease.
-            todo = self._without_stored(own)
-            if len(todo.cells) < len(own.cells):
-                self.leases.release({cell.id for cell in own.cells} - {cell.id for cell in todo.cells})
+            todo = self._without_stored(replace(task, cells=tuple(c for c in task.cells if c.id in acquired)))
+            self.leases.release(acquired - {cell.id for cell in todo.cells})
             if todo.cells:
                 yield todo
 
     def _without_stored(self, task: Task) -> Task:
         """Return the task without cells whose results another run has stored since the plan."""
         stored = self.writer.database.arrived(task.cells, self.since)
-        return replace(task, cells=tuple(cell for cell in task.cells if cell.id not in stored)) if stored else task
+        return replace(task, cells=tuple(cell for cell in task.cells if cell.id not in stored))
 
     def _lost(self, task: Task, reason: str) -> TaskResult:
         """Record what a group whose worker died too often has left; the other cells fail for that reason."""
-        self.inbox.collect(self.writer.study, self.writer, self.accepts)
-        left: list[Cell] = [cell for cell in task.cells if cell.id not in self.writer.ids]
+        self.collect()
+        left = [cell for cell in task.cells if cell.id not in self.writer.ids]
         return TaskResult(task, tuple(failures(left, f"{reason}.")))
 
     # ---- pieces of long work -----------------------------------------------------------------------------------------
 
-    def _run_pieces(self, tasks: Sequence[Task], *, here: bool) -> None:
+    def train(self, tasks: Sequence[Task]) -> None:
+        """Run the pieces of long work of groups."""
         tried: set[str] = set()
-        while pieces := {_name(p): p for task in tasks for p in self._pieces(task) if _name(p) not in tried}:
-            names = self.leases.acquire(list(pieces))
+        while pieces := {name: p for task in tasks for p in self._pieces(task) if (name := _name(p)) not in tried}:
+            names = self.leases.acquire(pieces)
             tried.update(names)
             done = 0
-            for error in self._map(
-                run_piece, [pieces[name] for name in names], lambda _task, reason: reason, here=here
-            ):
+            for error in self._map(run_piece, map(pieces.__getitem__, names), lambda _, reason: reason):
                 done += not error
                 if self.on_piece is not None and not error:
                     self.on_piece(done, len(names))
@@ -256,18 +256,11 @@ class _Run:
 
     # ---- both --------------------------------------------------------------------------------------------------------
 
-    def _map(
-        self,
-        function: Callable[..., R],
-        tasks: Iterable[Task],
-        lost: Callable[[Task, str], R],
-        *,
-        here: bool,
-    ) -> Iterator[R]:
-        """Map a function over tasks, in this process with the workbench of the run or in workers."""
-        if here:
-            return map(partial(function, context=Context(self.bench, self.writer)), tasks)
-        return self.engine.map(function, tasks, lost=lost)
+    def _map(self, function: Callable[..., R], tasks: Iterable[Task], lost: Callable[[Task, str], R]) -> Iterator[R]:
+        """Map a function over tasks, in workers or, if these do not share the home, in this process."""
+        if self.engine is not None and self.shared:
+            return self.engine.map(function, tasks, lost=lost)
+        return map(partial(function, context=Context(self.bench, self.writer)), tasks)
 
     def _warn(self, what: str, reason: str) -> None:
         """Warn of an exception that only makes the run slower."""

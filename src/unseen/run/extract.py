@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -9,15 +10,13 @@ from typing import TYPE_CHECKING
 from unseen.backbones.load import RuntimeName
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DiskFullError, UnseenError
-from unseen.core.progress import Progress
 from unseen.core.records import FeatureKey
-from unseen.features.part import PartLayers
 from unseen.run.evaluate import Context, Task, error_text, worker_context
 from unseen.run.executor import Engine
-from unseen.run.leases import Leases
 
 if TYPE_CHECKING:
-    from unseen.features.extraction import Described, ExtractionJob
+    from unseen.features import FeatureStore
+    from unseen.features.extraction import Described, ExtractionJob, KeyedPart
 
 #: Most parts in one batch, and batches for each worker: small enough that all workers end at about the same time.
 _MOST_PARTS, _BATCHES_PER_WORKER = 8, 4
@@ -53,15 +52,21 @@ class PartBatch:
     part_size: int
     starts: tuple[int, ...]
 
-    def lease_names(self) -> list[str]:
-        """Return the name of the lease of each part."""
-        first = next(iter(self.keys.values())).digest
-        return [f"{first}/{self.part_size}/{start}" for start in self.starts]
-
     @property
     def images(self) -> int:
         """Number of images in the parts."""
         return sum(min(self.part_size, self.total - start) for start in self.starts)
+
+    def left(self, store: FeatureStore) -> list[int]:
+        """Return the first image of each part that is not stored."""
+        keys = self.keys.values()
+        found = [store.missing(key, total=self.total, part_size=self.part_size)[1] for key in keys]
+        return [start for start in self.starts if any(start in starts for starts in found)]
+
+    def store(self, store: FeatureStore, keyed: KeyedPart) -> None:
+        """Store the rows of a part, if any, and complete the entries that have all their parts."""
+        keys, part, provenance = keyed
+        store.add_layers(keys, part, total=self.total, part_size=self.part_size, provenance=provenance)
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class PartBatchResult:
     batch: PartBatch
     skipped: int = 0
     error: str = ""
-    sent: tuple[tuple[dict[str, FeatureKey], PartLayers, dict[str, object]], ...] = ()
+    sent: tuple[KeyedPart, ...] = ()
 
 
 # ---- in workers ------------------------------------------------------------------------------------------------------
@@ -113,21 +118,16 @@ def extract_batch(batch: PartBatch, context: Context | None = None) -> PartBatch
     """Extract parts into the store if the worker shares it; otherwise return them."""
     task = batch.task
     bench = (context or worker_context(task)).bench
-    sent: list[tuple[dict[str, FeatureKey], PartLayers, dict[str, object]]] = []
-    skipped, size = 0, batch.part_size
-
-    def store(keys: dict[str, FeatureKey], part: PartLayers, provenance: dict[str, object]) -> None:
-        nonlocal skipped
-        skipped += len(next(iter(part.values())).skipped)
-        if task.shared:
-            bench.store.add_layers(keys, part, total=batch.total, part_size=size, provenance=provenance)
-        else:
-            sent.append((keys, part, provenance))
-
-    error = ""
+    sent: list[KeyedPart] = []
+    skipped, error = 0, ""
     try:
         job = list(extractions_of(task, bench))[batch.place]
-        job.extract_parts(batch.starts, size, store)
+        for keyed in job.extract_parts(batch.left(bench.store) if task.shared else batch.starts, batch.part_size):
+            skipped += len(next(iter(keyed[1].values())).skipped)
+            if task.shared:
+                batch.store(bench.store, keyed)
+            else:
+                sent.append(keyed)
     except DiskFullError:
         raise
     except Exception as caught:  # noqa: BLE001 - worker boundary: the run reports it
@@ -138,96 +138,58 @@ def extract_batch(batch: PartBatch, context: Context | None = None) -> PartBatch
 # ---- in the process of the run ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FeatureExtraction:
-    """The extraction of the features of a run by several workers.
+def extract_features(
+    tasks: Sequence[Task], engine: Engine, bench: Workbench, warn: Callable[[str, str], None]
+) -> list[Task]:
+    """Extract the features that groups read with several workers; return the tasks with the runtime that was used.
 
-    Attributes:
+    Args:
         warn: called with the text of an exception that only makes the run slower.
-        wait: called with a title when other runs hold the leases of everything that is left.
     """
-
-    engine: Engine
-    bench: Workbench
-    leases: Leases
-    warn: Callable[[str, str], None]
-    wait: Callable[[str], None]
-
-    def run(self, tasks: Sequence[Task]) -> list[Task]:
-        """Extract the features that the groups read, and return the tasks with the runtime that was used."""
-        entries: dict[tuple[str, ...], PartBatch] = {}
-        runtimes: dict[str, RuntimeName] = {}
-        needs = {"GPU": 1.0} if tasks and tasks[0].extraction.device in ("auto", "cuda") else {}
-        for plan in self.engine.map(describe_features, tasks, lost=lambda task, _: FeaturePlan(task), needs=needs):
-            task = plan.task
-            if plan.unexpected:
-                self.warn(f"the features of {task.cells[0].model}", plan.unexpected)
-            for place, entry in enumerate(plan.entries):
-                name = tuple(sorted(key.digest for key in entry.keys.values()))
-                batch = PartBatch(task, place, entry.keys, entry.total, task.extraction.part_size, ())
-                entries.setdefault(name, batch)
-                runtimes[task.cells[0].id] = entry.runtime
-        order = {task.cells[0].id: number for number, task in enumerate(tasks)}
-        wanted = sorted(entries.values(), key=lambda batch: (order[batch.task.cells[0].id], batch.place))
-        if wanted:
-            self._extract(wanted, needs, self.bench.progress)
-        return [replace(task, runtime=runtimes.get(task.cells[0].id, "")) for task in tasks]
-
-    def _extract(self, wanted: list[PartBatch], needs: dict[str, float], progress: Progress) -> None:
-        total, left = sum(batch.total for batch in wanted), sum(batch.images for batch in self._missing(wanted))
-        if not left:
-            return
-        title = f"{len(wanted)} {'split' if len(wanted) == 1 else 'splits'} by {self.engine.slots} workers"
-        progress.begin(title, total, total - left)
-        failed: dict[str, str] = {}
+    entries: dict[tuple[str, ...], PartBatch] = {}
+    runtimes: dict[str, RuntimeName] = {}
+    needs = {"GPU": 1.0} if tasks and tasks[0].extraction.device in ("auto", "cuda") else {}
+    for plan in engine.map(describe_features, tasks, lost=lambda task, _: FeaturePlan(task), needs=needs):
+        task = plan.task
+        if plan.unexpected:
+            warn(f"the features of {task.cells[0].model}", plan.unexpected)
+        for place, entry in enumerate(plan.entries):
+            name = tuple(sorted(key.digest for key in entry.keys.values()))
+            batch = PartBatch(task, place, entry.keys, entry.total, task.extraction.part_size, ())
+            entries.setdefault(name, batch)
+            runtimes[task.cells[0].id] = entry.runtime
+    wanted = list(entries.values())
+    if batches := [batch for entry in wanted for batch in _missing(entry, engine, bench.store)]:
+        # Each run has its own order, and a worker skips parts that are stored: runs on one home share the work.
+        random.shuffle(batches)
+        total, left = sum(batch.total for batch in wanted), sum(batch.images for batch in batches)
+        title = f"{len(wanted)} {'split' if len(wanted) == 1 else 'splits'} by {engine.slots} workers"
+        bench.progress.begin(title, total, total - left)
+        failed: list[str] = []
         try:
-            while batches := [b for b in self._missing(wanted) if not any(n in failed for n in b.lease_names())]:
-                count = 0
-                leased, lost = self._leased(batches), lambda batch, why: PartBatchResult(batch, error=why)
-                for done in self.engine.map(extract_batch, leased, lost=lost, needs=needs):
-                    count += 1
-                    self._store(done)
-                    failed |= dict.fromkeys(done.batch.lease_names(), done.error) if done.error else {}
-                    self.leases.release(done.batch.lease_names())
-                    progress.advance(0 if done.error else done.batch.images, done.skipped)
-                if not count:
-                    self.wait(title)
+            lost = lambda batch, why: PartBatchResult(batch, error=why)  # noqa: E731
+            for done in engine.map(extract_batch, batches, lost=lost, needs=needs):
+                for keyed in done.sent:  # of a worker that does not share the store
+                    done.batch.store(bench.store, keyed)
+                failed += [done.error] if done.error else []
+                bench.progress.advance(0 if done.error else done.batch.images, done.skipped)
         finally:
-            progress.end()
-        for reason in dict.fromkeys(failed.values()):
-            progress.note(f"some features could not be extracted: {reason}")
+            bench.progress.end()
+        for reason in dict.fromkeys(failed):
+            bench.progress.note(f"some features could not be extracted: {reason}")
+    return [replace(task, runtime=runtimes.get(task.cells[0].id, "")) for task in tasks]
 
-    def _missing(self, wanted: list[PartBatch]) -> list[PartBatch]:
-        """Return the parts that the store lacks, in batches; complete entries that lack nothing but their end."""
-        found: list[PartBatch] = []
-        store = self.bench.store
-        for entry in wanted:
-            sizes: dict[int, set[int]] = {}
-            for key in entry.keys.values():
-                size, starts = store.missing(key, total=entry.total, part_size=entry.part_size)
-                sizes.setdefault(size, set()).update(starts)
-            for size, missing in sizes.items():
-                if not missing and not all(map(store.holds, entry.keys.values())):
-                    store.add_layers(entry.keys, {}, total=entry.total, part_size=size, provenance={"images": 0})
-                ordered = sorted(missing)
-                length = min(max(len(ordered) // (_BATCHES_PER_WORKER * self.engine.slots), 1), _MOST_PARTS)
-                found += [
-                    replace(entry, part_size=size, starts=tuple(ordered[i : i + length]))
-                    for i in range(0, len(ordered), length)
-                ]
-        return found
 
-    def _leased(self, batches: Sequence[PartBatch]) -> Iterator[PartBatch]:
-        """Yield the parts whose leases this run acquires."""
-        for batch in batches:
-            names = batch.lease_names()
-            acquired = set(self.leases.acquire(names))
-            starts = tuple(start for start, name in zip(batch.starts, names, strict=True) if name in acquired)
-            if starts:
-                yield replace(batch, starts=starts)
-
-    def _store(self, done: PartBatchResult) -> None:
-        """Store the parts of a worker that does not share the store."""
-        store, batch = self.bench.store, done.batch
-        for keys, part, provenance in done.sent:
-            store.add_layers(keys, part, total=batch.total, part_size=batch.part_size, provenance=provenance)
+def _missing(entry: PartBatch, engine: Engine, store: FeatureStore) -> Iterator[PartBatch]:
+    """Yield the parts that the store lacks, in batches; complete an entry that lacks nothing but its end."""
+    sizes: dict[int, set[int]] = {}
+    for key in entry.keys.values():
+        size, starts = store.missing(key, total=entry.total, part_size=entry.part_size)
+        sizes.setdefault(size, set()).update(starts)
+    for size, missing in sizes.items():
+        if not missing and not all(map(store.holds, entry.keys.values())):
+            replace(entry, part_size=size).store(store, (entry.keys, {}, {"images": 0}))
+        ordered = sorted(missing)
+        length = min(max(len(ordered) // (_BATCHES_PER_WORKER * engine.slots), 1), _MOST_PARTS)
+        for i in range(0, len(ordered), length):
+            yield replace(entry, part_size=size, starts=tuple(ordered[i : i + length]))

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import Interval, groups_of, no_interval
+from unseen.stats.interval import LEVEL, Interval, groups_of, no_interval, same_length
 from unseen.stats.means import Mean, estimate_mean, share_interval
 from unseen.stats.resampling import jackknife_error
 
@@ -31,7 +31,7 @@ FEWEST_POSITIVES = 5
 _GROUPS = 100  # of images that the jackknife leaves out, if there are more images
 
 
-def mean_average_precision_interval(truth: ArrayLike, scores: ArrayLike, *, level: float = 0.95) -> Interval:
+def mean_average_precision_interval(truth: ArrayLike, scores: ArrayLike) -> Interval:
     """Return the mean over labels of their average precision, with its confidence interval over test images."""
     labelled, values = np.asarray(truth, bool), np.asarray(scores, np.float64)
     if labelled.ndim != 2 or labelled.shape != values.shape or not labelled.size:
@@ -39,7 +39,7 @@ def mean_average_precision_interval(truth: ArrayLike, scores: ArrayLike, *, leve
         raise DataError(f"truth and scores need the shape (images, labels); found {shapes}.")
     n, known = len(labelled), labelled.any(axis=0)
     if not known.any():
-        return no_interval(float("nan"), "no image has a label", level=level, n=n)
+        return no_interval(float("nan"), "no image has a label", n=n)
     labelled, values = labelled[:, known], values[:, known]
     positives = labelled.sum(axis=0)
 
@@ -49,13 +49,13 @@ def mean_average_precision_interval(truth: ArrayLike, scores: ArrayLike, *, leve
     value = float(statistic(np.ones((1, n)))[0])
     if positives.min() < FEWEST_POSITIVES:
         reason = f"every label needs {FEWEST_POSITIVES} test images or more for an interval that covers its level"
-        return no_interval(value, reason, level=level, n=n)
+        return no_interval(value, reason, n=n)
     groups = np.random.default_rng(0).permutation(n) % min(n, _GROUPS)
     without = statistic((groups != np.arange(groups.max() + 1)[:, None]).astype(np.float64))
     bias = (len(without) - 1) * (float(without.mean()) - value)
     size = len(positives) ** 2 / float((1 / positives).sum())
     mean = Mean(value, jackknife_error(without) ** 2 + bias**2, size)
-    return share_interval(mean, n, level, "mid-P with jackknife variance")
+    return share_interval(mean, n, LEVEL, "mid-P with jackknife variance")
 
 
 def average_precisions(truth: BoolArray, scores: FloatArray, w: FloatArray) -> FloatArray:
@@ -84,18 +84,26 @@ def area_components(leads: ArrayLike, right: ArrayLike, labels: ArrayLike, of_se
         labels: classes of the images.
         of_seen: which images are of seen classes.
     """
-    lead, hit, kind = np.asarray(leads, np.float64), np.asarray(right, bool), np.asarray(of_seen, bool)
-    names = np.asarray(labels)
-    if lead.ndim != 1 or not lead.shape == hit.shape == kind.shape == names.shape or kind.all() or not kind.any():
-        raise DataError("AUSUC needs one lead, outcome, label and kind per image, and images of both kinds.")
+    lead, kind, weight = accuracy_shares(leads, right, labels, of_seen)
+    components = np.zeros(len(lead))
+    for side, sign in ((~kind, 1.0), (kind, -1.0)):
+        components[side] = (weight[side] > 0) * _share_beyond(sign * lead[side], sign * lead[~side], weight[~side])
+    return components
+
+
+def accuracy_shares(
+    leads: ArrayLike, right: ArrayLike, labels: ArrayLike, of_seen: ArrayLike
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """Return the leads, which images are of seen classes, and what each image adds to the per-class accuracy."""
+    lead, hit, names, kind = same_length(leads, right, labels, of_seen)
+    kind = kind.astype(bool)
+    if kind.all() or not kind.any():
+        raise DataError("AUSUC needs images of seen and of unseen classes, both kinds; all are of one kind.")
     weight = np.zeros(len(lead))
     for side in (kind, ~kind):
         index, counts = groups_of(names[side], int(side.sum()))
         weight[side] = hit[side] / counts[index] / len(counts)
-    components = np.zeros(len(lead))
-    for side, sign in ((~kind, 1.0), (kind, -1.0)):
-        components[side] = hit[side] * _share_beyond(sign * lead[side], sign * lead[~side], weight[~side])
-    return components
+    return lead.astype(np.float64), kind, weight
 
 
 def seen_unseen_area_interval(
@@ -103,8 +111,6 @@ def seen_unseen_area_interval(
     right: ArrayLike,
     labels: ArrayLike,
     of_seen: ArrayLike,
-    *,
-    level: float = 0.95,
 ) -> Interval:
     """Return AUSUC with its confidence interval over test images of these classes; arguments as `area_components`."""
     components = area_components(leads, right, labels, of_seen)
@@ -112,7 +118,7 @@ def seen_unseen_area_interval(
     unseen, seen = (estimate_mean(components[side], names[side]) for side in (~kind, kind))
     size, excess = min(unseen.size, seen.size), max(unseen.excess, seen.excess)
     mean = Mean(unseen.value, unseen.variance + seen.variance, size, excess)
-    return share_interval(mean, len(components), level, "mid-P with DeLong's variance")
+    return share_interval(mean, len(components), LEVEL, "mid-P with DeLong's variance")
 
 
 def _share_beyond(at: FloatArray, leads: FloatArray, weights: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import Interval, check_level, no_interval, t_p, t_quantile
+from unseen.stats.interval import LEVEL, Interval, finite_lists, no_interval, same_length, t_p, t_quantile
 from unseen.stats.means import t_interval
 from unseen.stats.resampling import jackknife_error
 
@@ -40,36 +40,31 @@ _FREEDOM = 0.6
 
 def kendall_tau(first: ArrayLike, second: ArrayLike) -> float:
     """Return Kendall's tau-b of two lists of values of the same methods; NaN where either list is constant."""
-    left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if left.ndim != 1 or left.shape != right.shape or len(left) < 2:
-        raise DataError(
-            f"Kendall's tau compares two scores of the same methods, at least two of them; found shapes {left.shape} "
-            f"and {right.shape}."
-        )
+    left, right = (each.astype(np.float64) for each in same_length(first, second, least=2))
     return _kendall(left, right)[0]
 
 
-def correlation_interval(x: ArrayLike, y: ArrayLike, *, kind: Kind = "pearson", level: float = 0.95) -> Interval:
+def correlation_interval(x: ArrayLike, y: ArrayLike, *, kind: Kind = "pearson") -> Interval:
     """Return a correlation with its confidence interval over other points (images, checkpoints or tasks)."""
-    xs, ys = _two(x, y, least=2)
+    xs, ys = finite_lists(x, y, least=2)
     n = len(xs)
     if not np.ptp(xs) or not np.ptp(ys):
-        return no_interval(math.nan, "one of the two lists is constant", level=level, n=n)
+        return no_interval(math.nan, "one of the two lists is constant", n=n)
     value, without = {"pearson": _pearson, "spearman": _spearman, "kendall": _kendall}[kind](xs, ys)
     if n < FEWEST_POINTS:
         reason = f"a correlation needs {FEWEST_POINTS} points or more for an interval that covers its level"
-        return no_interval(value, reason, level=level, n=n)
+        return no_interval(value, reason, n=n)
     if not np.isfinite(without).all() or np.abs(without).max() >= 1 or abs(value) >= 1:
-        return no_interval(value, "the correlation is 1 or not defined without one of the points", level=level, n=n)
+        return no_interval(value, "the correlation is 1 or not defined without one of the points", n=n)
     error = jackknife_error(np.arctanh(without))
-    half, centre = t_quantile((1 + check_level(level)) / 2, n - 2) * error, math.atanh(value)
+    half, centre = t_quantile((1 + LEVEL) / 2, n - 2) * error, math.atanh(value)
     low, high, p = math.tanh(centre - half), math.tanh(centre + half), t_p(centre, error, n - 2)
-    return Interval(value, low, high, level, n, "jackknife of Fisher's z", p=p)
+    return Interval(value, low, high, LEVEL, n, "jackknife of Fisher's z", p=p)
 
 
-def slope_interval(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Interval:
+def slope_interval(x: ArrayLike, y: ArrayLike) -> Interval:
     """Return the least-squares slope of y over x, with its interval and p-value over other points (concepts)."""
-    xs, ys = _two(x, y)
+    xs, ys = finite_lists(x, y)
     n, away = len(xs), xs - xs.mean()
     spread = float(away @ away)
     if n < 3 or spread == 0:
@@ -79,16 +74,16 @@ def slope_interval(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Interv
     leverage = 1 / n + away**2 / spread
     room = np.maximum(1 - leverage, 1e-12)
     error = math.sqrt(float(((away * residual / room) ** 2).sum())) / spread  # HC3
-    return t_interval(slope, error, n - 2, n=n, level=level, method="t with HC3 errors")
+    return t_interval(slope, error, n - 2, n=n, level=LEVEL, method="t with HC3 errors")
 
 
-def r_squared_interval(y: ArrayLike, predictions: ArrayLike, *, level: float = 0.95) -> Interval:
+def r_squared_interval(y: ArrayLike, predictions: ArrayLike) -> Interval:
     """Return R^2 of fixed predictions with its confidence interval over test images."""
-    truth, found = _two(y, predictions)
+    truth, found = finite_lists(y, predictions)
     n = len(truth)
     wrong, whole = (truth - found) ** 2, (truth - truth.mean()) ** 2
     if whole.sum() == 0:
-        return no_interval(math.nan, "all values are equal, so R^2 is not defined", level=level, n=n)
+        return no_interval(math.nan, "all values are equal, so R^2 is not defined", n=n)
     ratio = float(wrong.sum() / whole.sum())
     value, reason = 1 - ratio, ""
     if n < FEWEST_POINTS:
@@ -96,20 +91,11 @@ def r_squared_interval(y: ArrayLike, predictions: ArrayLike, *, level: float = 0
     elif np.count_nonzero(wrong) < 2 or np.count_nonzero(whole) < 2:
         reason = "fewer than two predictions are wrong, or fewer than two values differ from their mean"
     if reason:
-        return no_interval(value, reason, level=level, n=n)
+        return no_interval(value, reason, n=n)
     without = np.log((wrong.sum() - wrong) / (whole.sum() - whole * n / (n - 1)))  # leaving one image out
-    half = t_quantile((1 + check_level(level)) / 2, _FREEDOM * n) * jackknife_error(without)
+    half = t_quantile((1 + LEVEL) / 2, _FREEDOM * n) * jackknife_error(without)
     low, high = 1 - ratio * math.exp(half), 1 - ratio * math.exp(-half)
-    return Interval(value, low, high, level, n, "jackknife of log(1 - R^2)")
-
-
-def _two(x: ArrayLike, y: ArrayLike, least: int = 1) -> tuple[FloatArray, FloatArray]:
-    first, second = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    if first.ndim != 1 or first.shape != second.shape or len(first) < least:
-        raise DataError(f"two lists of equal length are needed; found shapes {first.shape} and {second.shape}.")
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise DataError("values that are not finite were found. Remove these points.")
-    return first, second
+    return Interval(value, low, high, LEVEL, n, "jackknife of log(1 - R^2)")
 
 
 def _pearson(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:

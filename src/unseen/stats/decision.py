@@ -1,7 +1,7 @@
 """The decision rule: which candidates differ significantly, and which may be the best.
 
 Papers:     Hsu, "Simultaneous confidence intervals for all distances from the best", Annals of Statistics 1981 [H];
-            Holm, 1979 (see `difference`)
+            Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 1979
 Shapes:     outcomes (n,) or (seeds, n) per candidate
 Implements: every pair is compared by `paired_difference` where both candidates have outcomes on the same images, else
             by `unpaired_difference` of their intervals. A pair is significant if its p-value, adjusted by Holm over all
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
-from unseen.stats.difference import holm, paired_differences, unpaired_difference
+from unseen.stats.difference import paired_differences, unpaired_difference
 from unseen.stats.interval import Difference, Interval, check_level, groups_of, no_interval, normal_quantile, per_image
 from unseen.stats.means import accuracy_interval, class_interval, estimate_mean, mean_interval, per_class_interval
 
@@ -49,10 +49,11 @@ class Candidate:
             images are compared image by image.
         complete: False for a candidate that lacks a part of the evaluation: it is listed and never ranked.
         reason: what an incomplete candidate lacks.
-        over_classes: whether the outcomes are accuracies of classes, one each, for a claim about new classes: they are
-            compared by the paired t-test, and have the interval of `class_interval`.
+        over_classes: whether the outcomes are accuracies of classes (or of class splits, with an `interval`), one each,
+            for a claim about new classes: they are compared by the paired t-test, and have the interval of
+            `class_interval` by default.
         error_scale: factor on the standard errors of differences, for outcomes of cross-validation, whose fits share
-            training images. The given `interval` includes such a factor already.
+            training images; the largest of all candidates is used. The given `interval` includes such a factor already.
     """
 
     outcomes: ArrayLike | None = None
@@ -134,9 +135,7 @@ def decide(
     correct: Mapping[str, ArrayLike | Interval | Candidate],
     *,
     level: float = 0.95,
-    labels: ArrayLike | None = None,
     higher_is_better: bool = True,
-    error_scale: float = 1.0,
     seed: int = 0,
 ) -> Decision:
     """Decide which candidates differ, and which may be the best.
@@ -145,18 +144,15 @@ def decide(
         correct: by name: outcomes (n,) or (seeds, n), where arrays of equal length are of the same images; an
             `Interval`; a single number, about which no claim is made; or a `Candidate`.
         level: the confidence level.
-        labels: (n,) class of each image, if the values are means of per-class accuracies.
         higher_is_better: the direction of the values.
-        error_scale: factor on the standard error of every difference; the largest of this and of
-            `Candidate.error_scale` is used for all.
         seed: of the samples behind `possibly_best`, `behind` and `best_share`.
     """
     check_level(level)
     entries: list[_Entry] = []
     incomplete: dict[str, str] = {}
-    for name, outcomes in correct.items():
-        candidate = _candidate(outcomes, labels)
-        error_scale = max(error_scale, candidate.error_scale)
+    candidates = {name: _candidate(outcomes) for name, outcomes in correct.items()}
+    error_scale = max((candidate.error_scale for candidate in candidates.values()), default=1.0)
+    for name, candidate in candidates.items():
         entry = _entry(name, candidate, level) if candidate.complete else None
         if entry is None or not math.isfinite(entry.interval.value):
             incomplete[name] = candidate.reason or ("incomplete" if not candidate.complete else "no finite value")
@@ -188,14 +184,14 @@ def decide(
     )
 
 
-def _candidate(outcomes: ArrayLike | Interval | Candidate, labels: ArrayLike | None) -> Candidate:
+def _candidate(outcomes: ArrayLike | Interval | Candidate) -> Candidate:
     if isinstance(outcomes, Candidate):
-        return outcomes if outcomes.labels is not None or labels is None else replace(outcomes, labels=labels)
+        return outcomes
     if isinstance(outcomes, Interval):
         return Candidate(interval=outcomes)
     if np.ndim(outcomes) == 0:
         return Candidate(value=float(np.asarray(outcomes)))
-    return Candidate(outcomes=outcomes, labels=labels)
+    return Candidate(outcomes=outcomes)
 
 
 def _entry(name: str, candidate: Candidate, level: float) -> _Entry:
@@ -208,7 +204,7 @@ def _entry(name: str, candidate: Candidate, level: float) -> _Entry:
         groups = None if candidate.labels is None else groups_of(candidate.labels, len(values))[0]
         images = candidate.units, len(values), b"" if groups is None else groups.tobytes()
         shares = not candidate.over_classes and bool(values.min() >= 0 and values.max() <= 1)
-        if candidate.over_classes:
+        if candidate.over_classes and interval is None:
             interval = own = class_interval(values, level=level)
         if interval is None or candidate.error_scale != 1:  # a scale widens `interval`, not the interval of outcomes
             own = _own_interval(values, groups, shares, level)
@@ -311,3 +307,12 @@ def _covariance(entries: Sequence[_Entry]) -> FloatArray:
         correlation[np.ix_(rows, rows)] = scaled @ scaled.T
     np.fill_diagonal(correlation, 1.0)
     return np.asarray(correlation * np.outer(errors, errors))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's adjusted p-values: the probability of any false rejection stays below the level of each."""
+    order = np.argsort(p_values, kind="stable")
+    steps = np.arange(len(order), 0, -1) * np.asarray(p_values, np.float64)[order]
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return [float(p) for p in adjusted]

@@ -5,8 +5,7 @@ Papers:     Bonett & Price, "Adjusted Wald confidence interval for a difference 
             Donner & Zou, "Closed-form confidence intervals for functions of the normal mean and standard deviation",
             Statistical Methods in Medical Research 2012 [M] (method of variance estimates recovery, MOVER);
             Welch, "The generalization of Student's problem when several different population variances are involved",
-            Biometrika 1947;
-            Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 1979
+            Biometrika 1947
 Shapes:     a, b (n,) or (seeds, n)
 Implements: [B] for outcomes of 0 and 1: Wald's interval after adding one image that only the first candidate has
             right and one that only the second has right. The p-value is that of the same statistic, so p < 0.05 if and
@@ -19,7 +18,6 @@ Differs:    from [B]: outcomes averaged over seeds differ by less than 1 per ima
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -137,12 +135,3 @@ def welch_difference(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Diff
     weights = sum(v * v / (len(x) - 1) for v, x in zip(parts, (first, second), strict=True))
     found = t_interval(value, error, sum(parts) ** 2 / weights if error else 1.0, n=n, level=level, method="Welch's t")
     return Difference(value, found.low, found.high, level, n, found.method, p=found.p, adjusted_p=found.p)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values: the probability of any false rejection stays below the level of each."""
-    order = np.argsort(p_values, kind="stable")
-    steps = np.arange(len(order), 0, -1) * np.asarray(p_values, np.float64)[order]
-    adjusted = np.empty(len(order))
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return [float(p) for p in adjusted]

@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike
 from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 
+#: The confidence level of all outputs.
+LEVEL = 0.95
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -30,7 +33,7 @@ class Interval:
     value: float
     low: float
     high: float
-    level: float = 0.95
+    level: float = LEVEL
     n: int = 0
     method: str = ""
     reason: str = ""
@@ -72,7 +75,7 @@ class Difference(Interval):
         return replace(self, value=0.0 - self.value, low=0.0 - self.high, high=0.0 - self.low)
 
 
-def no_interval(value: float, reason: str, *, level: float, n: int = 0) -> Interval:
+def no_interval(value: float, reason: str, *, level: float = LEVEL, n: int = 0) -> Interval:
     """Return an interval without limits."""
     return Interval(value, math.nan, math.nan, check_level(level), n, "none", reason)
 
@@ -92,6 +95,37 @@ def per_image(outcomes: ArrayLike, *, what: str = "outcomes") -> FloatArray:
     if not np.isfinite(values).all():
         raise DataError(f"{what} contain values that are not finite. Remove these images for all candidates.")
     return values if values.ndim == 1 else np.asarray(values.mean(axis=0))
+
+
+def same_length(*lists: ArrayLike, least: int = 1) -> list[AnyArray]:
+    """Return one-dimensional arrays of the same length, with at least `least` entries each."""
+    arrays = [np.asarray(each) for each in lists]
+    shapes = {each.shape for each in arrays}
+    if len(shapes) > 1 or arrays[0].ndim != 1 or len(arrays[0]) < least:
+        raise DataError(
+            f"lists of equal length are needed, with one entry per image, class or method and at least {least}; found "
+            f"the shapes {', '.join(str(each.shape) for each in arrays)}. Check that all are of the same images."
+        )
+    return arrays
+
+
+def finite_lists(*lists: ArrayLike, least: int = 1) -> list[FloatArray]:
+    """Return one-dimensional arrays of the same length, of finite numbers."""
+    found = [each.astype(np.float64) for each in same_length(*lists, least=least)]
+    if not np.isfinite(found).all():
+        raise DataError("values that are not finite were found. Leave out what has no value.")
+    return found
+
+
+def full_table(values: ArrayLike, least: tuple[int, int] = (1, 1)) -> FloatArray:
+    """Return a table of finite numbers with at least `least` rows and columns."""
+    table = np.asarray(values, np.float64)
+    if table.ndim != 2 or (np.array(table.shape) < least).any() or not np.isfinite(table).all():
+        raise DataError(
+            f"a table without gaps is needed, of at least {least[0]} rows and {least[1]} columns of finite numbers; "
+            f"found the shape {table.shape} with {np.count_nonzero(~np.isfinite(table))} gaps."
+        )
+    return table
 
 
 def groups_of(labels: ArrayLike, n: int) -> tuple[IntArray, IntArray]:

@@ -4,6 +4,7 @@ Papers:     Lancaster, "Significance tests in discrete distributions", JASA 1961
             Berry & Armitage, "Mid-P confidence intervals: a brief review", The Statistician 1995 [B];
             Korn & Graubard, "Confidence intervals for proportions with small expected number of positive counts
             estimated from survey data", Survey Methodology 1998 [K] (effective sample size);
+            Nadeau & Bengio, "Inference for the generalization error", Machine Learning 2003 [N] (random splits);
             Zou & Donner, "Construction of confidence limits about effect measures: a general approach", Statistics in
             Medicine 2008 [Z] (MOVER)
 Shapes:     correct (n,) or (seeds, n); labels (n,)
@@ -33,6 +34,7 @@ from numpy.typing import ArrayLike
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.stats.interval import (
+    LEVEL,
     Interval,
     beta_cdf,
     beta_density,
@@ -53,9 +55,10 @@ _PRIOR_ERRORS, _PRIOR_ERRORS_UNEQUAL = 0.5, 2.0
 _PRIOR_IMAGES = 0.5
 #: Weight, in classes, of the largest possible variance in the variance between classes.
 _PRIOR_CLASSES = 0.2
+_POWER = 0.8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mean:
     """A mean over images with its estimated variance.
 
@@ -141,12 +144,48 @@ def class_interval(accuracies: ArrayLike, *, level: float = 0.95) -> Interval:
     normal = normal_quantile((1 + check_level(level)) / 2)
     quantile = t_quantile((1 + level) / 2, (n - 1) / (1 - ratio)) if ratio < 1 else normal
     size = n / ratio * (normal / quantile) ** 2
-    low, high = mid_p_limits(value * size, size, level)
-    return Interval(value, min(low, value), max(high, value), level, n, "over classes, mid-P with effective size")
+    return _mid_p_interval(value, size, n, level, "over classes, mid-P with effective size")
 
 
-def needed_classes(differences: ArrayLike, *, power: float = 0.8, level: float = 0.95) -> int | None:
-    """Return how many classes a paired t-test needs to find the observed mean difference with a given power.
+def resampling_scale(count: int, tested: int, pool: int) -> float:
+    """Return the factor on the standard error of a mean over random class splits [N].
+
+    Splits share classes. With s2 the variance over splits and p = tested / pool the expected share of unseen classes
+    that two splits have in common, the variance of the mean for new classes is (1 / count + p / (1 - p)) s2, not
+    s2 / count. Many splits of a small pool have pool - 1 degrees of freedom.
+
+    Args:
+        count: number of splits.
+        tested: unseen classes of each split.
+        pool: classes that they are sampled from.
+    """
+    if not 0 < tested < pool:
+        raise DataError(f"{tested} unseen classes of {pool}: random splits need more classes than are tested.")
+    quantiles = [t_quantile((1 + LEVEL) / 2, freedom - 1.0) for freedom in (min(count, pool), count)]
+    return math.sqrt(1 + count * tested / (pool - tested)) * quantiles[0] / quantiles[1]
+
+
+def split_interval(values: ArrayLike, tested: int, pool: int) -> Interval:
+    """Return the mean of accuracies over random class splits with its confidence interval for new classes.
+
+    The interval is that of a share with the variance of `resampling_scale` [K], and of `pool` classes without variance.
+
+    Args:
+        values: (n,) one per split, with a mean from 0 to 1.
+        tested, pool: as in `resampling_scale`.
+    """
+    numbers = per_image(values, what="accuracies of splits")
+    n, value = len(numbers), float(numbers.mean())
+    if n < 2 or not 0 <= value <= 1:
+        return no_interval(value, "two splits or more with accuracies from 0 to 1 are needed", n=n)
+    variance = (resampling_scale(n, tested, pool) * float(numbers.std(ddof=1))) ** 2 / n
+    normal = normal_quantile((1 + LEVEL) / 2)
+    size = (value * (1 - value) / variance if variance else pool) * (normal / t_quantile((1 + LEVEL) / 2, n - 1.0)) ** 2
+    return _mid_p_interval(value, size, n, LEVEL, "over random class splits, corrected for the classes that they share")
+
+
+def needed_classes(differences: ArrayLike) -> int | None:
+    """Return how many classes a paired t-test needs to find the observed mean difference with a power of 80 %.
 
     Args:
         differences: (n,) differences of two candidates, one per class.
@@ -160,19 +199,11 @@ def needed_classes(differences: ArrayLike, *, power: float = 0.8, level: float =
         return None
     ratio = float(values.std(ddof=1)) / mean
 
-    def suffices(count: int) -> bool:
-        return count >= ((t_quantile((1 + level) / 2, count - 1) + t_quantile(power, count - 1)) * ratio) ** 2
-
-    return next((n for n in range(2, 200) if suffices(n)), None) or _rounded(suffices)
-
-
-def _rounded(suffices: Callable[[int], bool]) -> int | None:
-    """Return the first of the numbers 200, 202, 204 ... of 1 % distance, up to a million, that suffices."""
-    count = 200
+    count = 2
     while count <= 1_000_000:
-        if suffices(count):
+        if count >= ((t_quantile((1 + LEVEL) / 2, count - 1) + t_quantile(_POWER, count - 1)) * ratio) ** 2:
             return count
-        count += max(1, count // 100)
+        count += max(1, count // 100)  # from 200 on, the answer is rounded up by at most 1 %
     return None
 
 
@@ -230,8 +261,13 @@ def share_interval(mean: Mean, n: int, level: float, method: str = "") -> Interv
     errors, prior = mean.size * spread, _PRIOR_ERRORS if equal_weights else _PRIOR_ERRORS_UNEQUAL
     ratio = (errors * ratio + prior * mean.excess) / (errors + prior)
     size = mean.size / ratio
-    low, high = mid_p_limits(value * size, size, check_level(level))
     method = method or ("mid-P" if ratio == 1.0 and equal_weights else "mid-P with effective sample size")
+    return _mid_p_interval(value, size, n, check_level(level), method)
+
+
+def _mid_p_interval(value: float, size: float, n: int, level: float, method: str) -> Interval:
+    """Return the mid-P interval of a share of `size` images, which contains the value."""
+    low, high = mid_p_limits(value * size, size, level)
     return Interval(value, min(low, value), max(high, value), level, n, method)
 
 

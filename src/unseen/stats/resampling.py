@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import Interval, no_interval
+from unseen.stats.interval import LEVEL, Interval, no_interval
 from unseen.stats.means import Mean, share_interval
 
 Statistic = Callable[[FloatArray], FloatArray]
@@ -44,7 +44,7 @@ def bootstrap(
     )
 
 
-def bootstrap_share_interval(statistic: Statistic, n: int, *, size: float, level: float = 0.95) -> Interval:
+def bootstrap_share_interval(statistic: Statistic, n: int, *, size: float) -> Interval:
     """Return the interval of a statistic from 0 to 1: mid-P with the effective sample size of the bootstrap variance.
 
     Args:
@@ -55,8 +55,8 @@ def bootstrap_share_interval(statistic: Statistic, n: int, *, size: float, level
     values = bootstrap(statistic, n, resamples=_SHARE_RESAMPLES)
     values = values[np.isfinite(values)]
     if len(values) < _SHARE_RESAMPLES / 2 or not np.isfinite(value):
-        return no_interval(value, "the statistic is not defined on most resamples", level=level, n=n)
-    return share_interval(Mean(value, float(values.var(ddof=1)), size), n, level, "mid-P with bootstrap variance")
+        return no_interval(value, "the statistic is not defined on most resamples", n=n)
+    return share_interval(Mean(value, float(values.var(ddof=1)), size), n, LEVEL, "mid-P with bootstrap variance")
 
 
 def jackknife_error(without: FloatArray) -> float:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from unseen.testing.engines import check_engine as check_engine
     from unseen.testing.methods import check_adaptation as check_adaptation
     from unseen.testing.methods import check_zeroshot_method as check_zeroshot_method
-    from unseen.testing.probes import check_probe as check_probe
     from unseen.testing.scores import check_score as check_score
 else:
     __all__, __getattr__, __dir__ = lazy_exports(__name__)

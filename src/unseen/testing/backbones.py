@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.records import ModelCard
-from unseen.testing.claims import check_cards, claim, refuses
+from unseen.testing.claims import check_cards, claim, refuses, refuses_variants
 
 
 def check_backbone_source(
@@ -39,35 +39,30 @@ def check_backbone_source(
 
 def _check_loading(source: BackboneSource, name: ModelName) -> None:
     source.check(name)
-    first = _load(source, name)
+    first = _seeded(lambda: source.load(name))
     _check_backbone(first, name)
     other = ModelName(name.scheme, name.rest, {**name.options, "interpolation": "nearest"})
-    again = _load(source, other)
+    again = _seeded(lambda: source.load(other))
     claim(again.weights == first.weights, f"{name}: two loads have other weights")
     claim(again.id == str(other), f"{other}: its card has the id {again.id!r}")
     claim(again.preprocessing.interpolation == "nearest", f"{other}: the option does not reach the preprocessing")
     revision = source.revision(name)
     claim(bool(revision) and isinstance(revision, str), f"{name}: revision() gives {revision!r}, not a word")
     claim(source.revision(name) == revision, f"{name}: revision() gives two words for the same weights")
-    wrong = ModelName(name.scheme, name.rest, {**name.options, "no-such-option": "1"})
-    refuses(f"{wrong}", lambda: source.load(wrong))
-    unknown = ModelName(name.scheme, f"{name.rest}-no-such-model", name.options)
-    refuses(f"{unknown}", lambda: source.load(unknown))
+    refuses_variants(name, source.load)
 
 
-def _load(source: BackboneSource, name: ModelName) -> Backbone:
-    """Load a model with fixed random weights, as `load_backbone` does."""
+def _seeded(make: Callable[[], Backbone]) -> Backbone:
+    """Return a model with fixed random weights, as `load_backbone` does."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return source.load(name)
+        return make()
 
 
 def _check_building(source: BackboneSource, name: ModelName) -> None:
     source.check(name)
-    torch.manual_seed(1)
-    first = source.build(name)
-    torch.manual_seed(1)
-    claim(source.build(name).weights == first.weights, f"{name}: build() does not follow torch's seed")
+    first, again = (_seeded(lambda: source.build(name)) for _ in range(2))
+    claim(again.weights == first.weights, f"{name}: build() does not follow torch's seed")
     _check_backbone(first, name)
     three, headless = source.build(name, 3), source.build(name, 0)
     with torch.inference_mode():

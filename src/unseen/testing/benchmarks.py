@@ -8,13 +8,14 @@ import math
 import pickle
 import string
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from unseen.benchmarks.benchmark import Benchmark, make_benchmark
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UnseenError
-from unseen.core.options import choices_of
+from unseen.core.identity import choices_of
 from unseen.core.records import Cell, Result
 from unseen.core.registry import load_object
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
@@ -69,7 +70,10 @@ def _check_info(benchmark: Benchmark, model: str, dataset: str) -> None:
         claim(isinstance(getattr(info, field), tuple), f"{what}: {field} is no tuple")
     strange = set(info.targets) - {CLASS, SEVERAL, NUMBER}
     claim(not strange, f"{what}: targets has {', '.join(sorted(map(repr, strange)))}")
-    claim(callable(_loaded(info.section)), f"{what}: section {info.section!r} is no function")
+    section = None
+    with suppress(ImportError, AttributeError, ValueError):
+        section = load_object(info.section)
+    claim(callable(section), f"{what}: section {info.section!r} is no function")
     for cell in benchmark.plan(model, dataset):
         missing = {n for _, n, _, _ in string.Formatter().parse(info.sentence) if n} - set(cell.parameters)
         claim(not missing, f"{what}: sentence names {', '.join(sorted(missing))}, which no cell has as a parameter")
@@ -80,19 +84,11 @@ def _check_info(benchmark: Benchmark, model: str, dataset: str) -> None:
         claim(all(isinstance(each, str) for each in cited), f"{what}: cell_citations gives something else than texts")
 
 
-def _loaded(path: str) -> Any:
-    """Return the object that "module:object" names, or None if there is none."""
-    try:
-        return load_object(path)
-    except (ImportError, AttributeError, ValueError):
-        return None
-
-
 def _check_metrics(benchmark: Benchmark, results: Collection[Result]) -> None:
     """Check that the metadata describes the metrics of results."""
     what = f"benchmark {benchmark.name!r}: its info (unseen.results.info.BenchmarkInfo)"
     found = {name for result in results for name in result.metrics}
-    described = {style.name for style in (*benchmark.info.metrics, *COMMON)} | set(_TIMES)
+    described = {*COMMON, *_TIMES, *(style.name for style in benchmark.info.metrics)}
     plain = {name for name in found if not is_bound(name)} - described
     claim(not plain, f"{what}: metrics does not describe {', '.join(sorted(plain))}")
     strange = set(benchmark.info.columns) - described
@@ -102,24 +98,18 @@ def _check_metrics(benchmark: Benchmark, results: Collection[Result]) -> None:
         claim(chance is None or math.isfinite(chance), f"{what}: chance gives {chance}")
 
 
-def _ids(benchmark: Benchmark, model: str, dataset: str) -> list[str]:
-    return [cell.id for cell in benchmark.plan(model, dataset)]
-
-
 def _check_plan(benchmark: Benchmark, model: str, dataset: str) -> None:
     what = f"benchmark {benchmark.name!r}"
     cells = benchmark.plan(model, dataset)
-    ids = [cell.id for cell in cells]
     claim(bool(cells), f"{what} plans no cell of {model} on {dataset}")
-    claim(len(set(ids)) == len(ids), f"{what}: two cells have one id")
-    claim(ids == _ids(benchmark, model, dataset), f"{what}: two plans differ")
-    thawed = pickle.loads(pickle.dumps(benchmark))  # noqa: S301 - our own bytes
-    claim(thawed == benchmark, f"{what} does not survive a pickle, so no engine can take it to a worker")
-    claim(ids == _ids(thawed, model, dataset), f"{what}: after a pickle it plans other cells")
+    claim(len({cell.id for cell in cells}) == len(cells), f"{what}: two cells have one id")
+    claim(cells == benchmark.plan(model, dataset), f"{what}: two plans differ")
+    copy = pickle.loads(pickle.dumps(benchmark))  # noqa: S301 - our own bytes
+    claim(copy == benchmark, f"{what} does not survive a pickle, so no engine can take it to a worker")
+    claim(cells == copy.plan(model, dataset), f"{what}: after a pickle it plans other cells")
     for cell in cells:
-        claim(
-            Cell(**json.loads(json.dumps(cell.to_dict()))).id == cell.id, f"{what}: {cell} is not made of JSON values"
-        )
+        stored = Cell(**json.loads(json.dumps(cell.to_dict())))
+        claim(stored.id == cell.id, f"{what}: {cell} is not made of JSON values")
 
 
 def _check_options(
@@ -141,60 +131,44 @@ def _check_options(
             changed = make_benchmark(benchmark.name, {**options, **beside, field.name: value})
         except UnseenError as error:
             raise AssertionError(f"{what} refuses {value!r}: give another value in `changes` ({error})") from error
-        before, after = getattr(plain, field.name), getattr(changed, field.name)
-        claim(before != after, f"{what}: {value!r} in `changes` is the value that it has already")
-        same = _ids(changed, model, dataset) == _ids(plain, model, dataset)
-        idle = field.name in plain.idle() and field.name in changed.idle()
-        if idle:
-            claim(same, f"{what} is idle beside the other options, but changes the ids")
-        elif not neutral:
-            claim(not same, f"{what} may change numbers, but {value!r} has the same ids: a result would be stale")
-        elif same is False:
-            kept = set(_ids(changed, model, dataset)) & set(_ids(plain, model, dataset))
-            claim(bool(kept), f"{what} is declared neutral ({neutral}), but changes the ids")
+        claim(plain != changed, f"{what}: {value!r} in `changes` is the value that it has already")
+        before, after = ({cell.id for cell in each.plan(model, dataset)} for each in (plain, changed))
+        if field.name in plain.idle() and field.name in changed.idle():
+            claim(before == after, f"{what} is idle beside the other options, but changes the ids")
+        elif neutral:
+            claim(bool(before & after), f"{what} is declared neutral ({neutral}), but changes the ids")
+        else:
+            claim(before != after, f"{what} may change numbers, but {value!r} has the same ids: a result is stale")
 
 
 def another(hint: Any, value: Any) -> Any:
     """Return another value of the same type, or None if the type suggests none."""
-    choices = [choice for choice in choices_of(hint) if choice != value]
     if isinstance(value, bool):
         return not value
-    if isinstance(value, str):
-        return choices[0] if choices else None
     if isinstance(value, int | float):
         return value + 1 if isinstance(value, int) else value / 2 or None
-    if isinstance(value, tuple):
-        if len(value) > 1:
-            return list(value[:-1])
-        unused = [choice for choice in choices if choice not in value]
-        inner = another(_element(hint), value[0]) if value else None
-        return [*value, unused[0]] if unused else None if inner is None else [*value, inner]
-    return None
-
-
-def _element(hint: object) -> object:
-    """Return the type of the elements of a tuple of any length."""
-    return get_args(hint)[0] if get_origin(hint) is tuple else hint
+    several = value if isinstance(value, tuple) else ()
+    if len(several) > 1:
+        return list(several[:-1])
+    unused = [choice for choice in choices_of(hint) if choice not in (value, *several)]
+    return None if not unused else [*several, unused[0]] if isinstance(value, tuple) else unused[0]
 
 
 def _check_evaluation(benchmark: Benchmark, model: str, dataset: str, home: Path) -> None:
     what = f"benchmark {benchmark.name!r}"
-    first = _evaluate(benchmark, model, dataset, home / "first")
+    first, again = (_evaluate(benchmark, model, dataset, home / name) for name in ("first", "second"))
     cells = benchmark.plan(model, dataset)
     claim(len(first) == len(cells), f"{what}: {len(cells)} cells gave {len(first)} results; each gives one")
-    for result in first.values():
+    for key, result in first.items():
         claim(result.ok, f"{what}: {dict(result.cell.parameters)} failed: {result.error}")
         claim(bool(result.metrics), f"{what}: a result has no metrics")
         kept = Result.from_dict(json.loads(json.dumps(result.to_dict())))
-        claim(kept.cell.id == result.cell.id, f"{what}: a result is not made of JSON values")
+        claim(kept.cell.id == key, f"{what}: a result is not made of JSON values")
+        for metric in result.metrics.keys() - set(_TIMES):
+            value, other = result.metrics[metric], again[key].metrics.get(metric)
+            same = repr(value) == repr(other)  # NaN is NaN
+            claim(same, f"{what}: {metric} is {value}, and {other} when the cell is evaluated again")
     _check_metrics(benchmark, first.values())
-    again = _evaluate(benchmark, model, dataset, home / "second")
-    for key, result in first.items():
-        for metric, value in result.metrics.items():
-            if metric not in _TIMES:
-                other = again[key].metrics.get(metric)
-                same = other == value or (other != other and value != value)  # NaN is NaN twice
-                claim(same, f"{what}: {metric} is {value}, and {other} when the cell is evaluated again")
 
 
 def _evaluate(benchmark: Benchmark, model: str, dataset: str, home: Path) -> dict[str, Result]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from unseen.core.errors import UnseenError
+from unseen.core.names import Name
 from unseen.core.records import MethodCard
-from unseen.core.source import Source
+from unseen.core.registry import Source
+
+N = TypeVar("N", bound=Name)
 
 
 def claim(holds: bool, otherwise: str) -> None:
@@ -16,16 +20,27 @@ def claim(holds: bool, otherwise: str) -> None:
         raise AssertionError(otherwise)
 
 
-def refuses(what: str, call: Callable[[], object]) -> str:
-    """Return the message of the `UnseenError` that `call` raises; any other outcome breaks the contract."""
+def refuses(what: str, call: Callable[[], object], expected: type[Exception] = UnseenError) -> str:
+    """Return the message of the error that `call` raises; any other outcome breaks the contract."""
+    name = f"an {expected.__name__}" if expected is UnseenError else expected.__name__
     try:
         call()
-    except UnseenError as error:
+    except expected as error:
         claim(bool(str(error).strip()), f"{what}: {type(error).__name__} without a message")
         return str(error)
     except Exception as error:
-        raise AssertionError(f"{what}: {type(error).__name__} was raised, not an UnseenError: {error}") from error
-    raise AssertionError(f"{what} was accepted; an UnseenError is expected")
+        raise AssertionError(f"{what}: {type(error).__name__} was raised, not {name}: {error}") from error
+    raise AssertionError(f"{what} was accepted; {name} is expected")
+
+
+def refuses_variants(name: N, load: Callable[[N], object]) -> None:
+    """Check that an unknown option and an unknown name raise an `UnseenError`."""
+    kind = type(name)
+    for wrong in (
+        kind(name.scheme, name.rest, {**name.options, "no-such-option": "1"}),
+        kind(name.scheme, f"{name.rest}-no-such-name", name.options),
+    ):
+        refuses(str(wrong), partial(load, wrong))
 
 
 def check_cards(source: Source[Any], kind: type, card_type: type[MethodCard], scheme: str) -> None:

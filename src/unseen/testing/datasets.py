@@ -13,7 +13,7 @@ from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import decode_rgb
 from unseen.data.load import DatasetSource
-from unseen.testing.claims import check_cards, claim, refuses
+from unseen.testing.claims import check_cards, claim, refuses_variants
 
 
 def check_dataset_source(source: DatasetSource | type[DatasetSource], *, scheme: str, load: Sequence[str] = ()) -> None:
@@ -31,10 +31,7 @@ def check_dataset_source(source: DatasetSource | type[DatasetSource], *, scheme:
         first, again = _load(made, name), _load(made, name)
         check_dataset(first)
         claim(first.revision == again.revision, f"{text}: two loads have other contents")
-        wrong = Name(name.scheme, name.rest, {**name.options, "no-such-option": "1"})
-        refuses(f"{wrong}", partial(_load, made, wrong))
-        unknown = Name(name.scheme, f"{name.rest}-no-such-data", name.options)
-        refuses(f"{unknown}", partial(_load, made, unknown))
+        refuses_variants(name, partial(_load, made))
 
 
 def _load(source: DatasetSource, name: Name) -> Dataset:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from unseen.backbones import load_backbone
 from unseen.backbones.backbone import Backbone, state_digest
@@ -38,7 +39,7 @@ def check_zeroshot_method(kind: type[ZeroShotMethod] | ZeroShotMethod) -> None:
     unseen, candidates = images[~train], embeddings[_SEEN:]
     before = method.get_params()
     claim(clone(method).get_params() == before, f"{what}: a clone has other parameters")
-    refuses_unfitted(method, unseen, candidates)
+    refuses(f"{what}: scores() before fit()", lambda: method.scores(unseen, candidates), NotFittedError)
     claim(method.fit(images[train], labels[train], embeddings) is method, f"{what}: fit() does not return the method")
     claim(method.get_params() == before, f"{what}: fit() changes its parameters")
     scores = method.scores(unseen, candidates)
@@ -58,17 +59,6 @@ def check_zeroshot_method(kind: type[ZeroShotMethod] | ZeroShotMethod) -> None:
     refuses(f"{what}: features of another width", lambda: method.scores(unseen[:, :-1], candidates))
     refuses(f"{what}: embeddings of another width", lambda: method.scores(unseen, candidates[:, :-1]))
     refuses(f"{what}: labels without embeddings", lambda: clone(method).fit(images, labels + 1, embeddings))
-
-
-def refuses_unfitted(method: ZeroShotMethod, images: FloatArray, candidates: FloatArray) -> None:
-    """Check that a method that is not fitted raises an error."""
-    from sklearn.exceptions import NotFittedError
-
-    try:
-        method.scores(images, candidates)
-    except NotFittedError:
-        return
-    raise AssertionError(f"{type(method).__name__}: scores() before fit() must raise NotFittedError")
 
 
 def _problem() -> tuple[FloatArray, IntArray, FloatArray]:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from unseen.zeroshot.ale import DEVISE as DEVISE
     from unseen.zeroshot.ale import SJE as SJE
     from unseen.zeroshot.ale_tran import ALETran as ALETran
-    from unseen.zeroshot.cada_vae import CADAVAE as CADAVAE
     from unseen.zeroshot.catalogue import METHODS as METHODS
     from unseen.zeroshot.catalogue import method_cards as method_cards
     from unseen.zeroshot.cmt import CMT as CMT

@@ -25,24 +25,12 @@ from typing import Literal
 
 import numpy as np
 
-from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters
+from unseen.zeroshot.method import FloatArray, IntArray, parameters
 
 
-class ALE(CompatibilityMethod):
+class ALE(CompatibilityMethod, key="ALE"):
     """Attribute label embedding."""
-
-    card = MethodCard(
-        id="ALE",
-        name="Attribute label embedding",
-        group="zero-shot, linear compatibility",
-        paper="gbu",
-        citation="Akata et al., TPAMI 2016",
-    )
-    version = 1
-    grid = Grid(learning_rate=(0.003, 0.01, 0.03, 0.1, 0.3), epochs=(1, 2, 5, 10, 20, 50))
-    quick_grid = Grid(learning_rate=(0.01, 0.1), epochs=(1, 2, 5, 10, 20))
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator
@@ -70,7 +58,7 @@ def first_violation(margins: FloatArray, y: IntArray, rng: np.random.Generator) 
 
 
 @parameters
-class DEVISE(CompatibilityMethod):
+class DEVISE(CompatibilityMethod, key="DEVISE"):
     """Deep visual-semantic embedding, its linear map.
 
     Args:
@@ -78,17 +66,6 @@ class DEVISE(CompatibilityMethod):
     """
 
     order: Literal["index", "random", "all"] = "index"
-
-    card = MethodCard(
-        id="DEVISE",
-        name="Visual-semantic embedding",
-        group="zero-shot, linear compatibility",
-        paper="gbu",
-        citation="Frome et al., NeurIPS 2013",
-    )
-    version = 1
-    grid = Grid(learning_rate=(0.003, 0.01, 0.03, 0.1, 0.3), epochs=(1, 2, 5, 10, 20, 50))
-    quick_grid = Grid(learning_rate=(0.03, 0.3), epochs=(1, 2, 5, 10, 20))
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator
@@ -107,19 +84,8 @@ class DEVISE(CompatibilityMethod):
         return rows, chosen[rows], np.ones(len(rows), margins.dtype)
 
 
-class SJE(CompatibilityMethod):
+class SJE(CompatibilityMethod, key="SJE"):
     """Structured joint embedding."""
-
-    card = MethodCard(
-        id="SJE",
-        name="Structured joint embedding",
-        group="zero-shot, linear compatibility",
-        paper="gbu",
-        citation="Akata et al., CVPR 2015",
-    )
-    version = 1
-    grid = Grid(learning_rate=(0.003, 0.01, 0.03, 0.1, 0.3), epochs=(1, 2, 5, 10, 20, 50))
-    quick_grid = Grid(learning_rate=(0.03, 0.3), epochs=(1, 2, 5, 10, 20))
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator

@@ -19,14 +19,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array, diags_array, eye_array
+from scipy.sparse.linalg import cg
 
-from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import ALE
-from unseen.zeroshot.method import FloatArray, Grid, Params, Scored, ZeroShotMethod, nearest, parameters
+from unseen.zeroshot.method import FloatArray, Params, Scored, ZeroShotMethod, group_by, nearest, parameters
 
 _TOLERANCE = 1e-6
-_MOST_STEPS = 500
 
 
 @parameters
@@ -53,32 +52,17 @@ class PropagatingMethod(ZeroShotMethod):
         return scores
 
     def _settings_scores(self, X: FloatArray, S: FloatArray, settings: Sequence[Params]) -> Scored:
-        points, first = self._points_and_scores(X, S)
-        # Only differences between classes matter: a constant per image must not be propagated.
-        first = first - first.mean(1, keepdims=True)
-        tried = [(full["neighbours"], full["alpha"]) for _, full in self._full(settings)]
-        yield from zip(settings, propagate(points, first, tried), strict=True)  # Eqs. (19), (20)
+        for shared, own in group_by(settings, ("neighbours", "alpha")).items():
+            points, first = self.set_params(**dict(shared))._points_and_scores(X, S)
+            # Only differences between classes matter: a constant per image must not be propagated.
+            first = first - first.mean(1, keepdims=True)
+            tried = [(each.get("neighbours", self.neighbours), each.get("alpha", self.alpha)) for each in own]
+            yield from zip(own, propagate(points, first, tried), strict=True)  # Eqs. (19), (20)
 
 
 @parameters
-class ALETran(PropagatingMethod, ALE):
+class ALETran(PropagatingMethod, ALE, key="ALE-tran"):
     """Transductive attribute label embedding."""
-
-    card = MethodCard(
-        id="ALE-tran",
-        name="ALE with label propagation",
-        group="zero-shot, transductive",
-        paper="gbu",
-        citation="Xian et al., TPAMI 2018",
-    )
-    version = 1
-    grid = Grid(
-        learning_rate=(0.01, 0.03, 0.1),
-        epochs=(2, 5, 10, 20),
-        alpha=(0.5, 0.9),
-        neighbours=(10,),
-    )
-    quick_grid = Grid(learning_rate=(0.1,), epochs=(5, 20), alpha=(0.5, 0.9))
 
     def _points_and_scores(self, X: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
         return X @ self.W_.astype(X.dtype), ALE._scores(self, X, S)
@@ -113,20 +97,6 @@ def laplacian(points: FloatArray, k: int, sigma: float | None = None) -> csr_arr
 
 
 def solve(L: csr_array, first: FloatArray, alpha: float) -> FloatArray:
-    """Return (I - alpha L)^-1 first by conjugate gradients on all columns at once."""
-    x = first.copy()
-    r = first - (x - alpha * (L @ x))
-    p = r.copy()
-    rr = (r * r).sum(0)
-    enough = (_TOLERANCE**2) * np.maximum((first * first).sum(0), np.finfo(np.float64).tiny)
-    for _ in range(_MOST_STEPS):
-        if (rr <= enough).all():
-            break
-        Ap = p - alpha * (L @ p)
-        step = rr / np.maximum((p * Ap).sum(0), np.finfo(np.float64).tiny)
-        x += step * p
-        r -= step * Ap
-        rr_next = (r * r).sum(0)
-        p = r + (rr_next / np.maximum(rr, np.finfo(np.float64).tiny)) * p
-        rr = rr_next
-    return x  # Eq. (20)
+    """Return (I - alpha L)^-1 first by conjugate gradients."""
+    system = eye_array(len(first), format="csr") - alpha * L
+    return np.column_stack([cg(system, column, column, rtol=_TOLERANCE)[0] for column in first.T])  # Eq. (20)

@@ -1,15 +1,16 @@
-"""Registry of zero-shot methods, in the order of the paper's tables. To add one, write its file and a line here.
+"""Registry of zero-shot methods, in the order of the paper's tables, from `methods.toml`.
 
 A plug-in registers its class under the entry point group `unseen.zeroshot`; the class has its card, version and grids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from unseen.core.errors import UnknownNameError, UsageError
+from unseen.core.files import read_toml
 from unseen.core.records import MethodCard
 from unseen.core.registry import Registry
 
@@ -18,35 +19,15 @@ if TYPE_CHECKING:
 
 GRIDS = ("full", "quick")
 METHODS: Registry[Any] = Registry("zero-shot method", "unseen.zeroshot")
-#: One line per method: its group, name, module and class.
-_BUILT_IN = {
-    "inductive": {
-        "DAP": "dap:DAP",
-        "IAP": "dap:IAP",
-        "CONSE": "conse:CONSE",
-        "CMT": "cmt:CMT",
-        "CMT*": "cmt_star:CMTStar",
-        "SSE": "sse:SSE",
-        "LATEM": "latem:LATEM",
-        "ALE": "ale:ALE",
-        "DEVISE": "ale:DEVISE",
-        "SJE": "ale:SJE",
-        "ESZSL": "eszsl:ESZSL",
-        "SYNC": "sync:SYNC",
-        "SAE": "sae:SAE",
-        "SAE-reverse": "sae:SAEReverse",
-        "GFZSL": "gfzsl:GFZSL",
-    },
-    "generative": {"f-CLSWGAN": "f_clswgan:FCLSWGAN", "CADA-VAE": "cada_vae:CADAVAE"},
-    "transductive": {"ALE-tran": "ale_tran:ALETran", "GFZSL-tran": "gfzsl:GFZSLTran", "DSRL": "dsrl:DSRL"},
-    # It needs features and embeddings of one space, unlike the methods above: it is in no group.
-    "": {"prompt": "prompt:Prompt"},
-}
-for _methods in _BUILT_IN.values():
-    for _name, _target in _methods.items():
-        METHODS.add(_name, f"unseen.zeroshot.{_target}")
+#: Entries of the package's own methods by name.
+TABLE: Mapping[str, Any] = read_toml("unseen.zeroshot", "methods.toml")
+for _name, _entry in TABLE.items():
+    METHODS.add(_name, f"unseen.zeroshot.{_entry['target']}")
 
-_GROUPS = {group: tuple(methods) for group, methods in _BUILT_IN.items() if group}
+_GROUPS = {
+    group: tuple(name for name, entry in TABLE.items() if entry.get("methods") == group)
+    for group in ("inductive", "generative", "transductive")
+}
 #: The package's own methods that work with any features, in the order of the paper's tables.
 BUILT_IN = tuple(name for names in _GROUPS.values() for name in names)
 #: Names that stand for several methods. "all" are those of the paper, "generative" ones came later.
@@ -111,3 +92,13 @@ def grid_of(method: type[ZeroShotMethod], size: str = "full") -> list[dict[str, 
         raise UnknownNameError("size of grid", size, GRIDS)
     lists = (method.quick_grid if size == "quick" else {}) or method.grid
     return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+
+
+def cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the options that plan a cell: single validation folds need `robustness`, random class splits `splits`."""
+    found = parameters if parameters.get("fold", "all") == "all" else {**parameters, "robustness": True}
+    return {**found, "splits": max(int(str(found["class_split"])), 2)} if "class_split" in found else found
+
+
+def cell_citations(parameters: Mapping[str, object]) -> tuple[str, ...]:
+    return (load_method(str(parameters["method"])).card.citation,)

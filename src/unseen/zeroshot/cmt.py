@@ -10,20 +10,18 @@ Expected:   GBU Table 3, PS: SUN 39.9, CUB 34.6, AWA1 39.5, AWA2 37.9, aPY 28.0
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.core.records import MethodCard
-from unseen.zeroshot.compatibility import EarlyStoppedMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters, squared_distances
+from unseen.zeroshot.compatibility import EarlyStoppedMethod, batches
+from unseen.zeroshot.method import FloatArray, IntArray, parameters, squared_distances
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's usual constants
 
 
 @parameters
-class CMT(EarlyStoppedMethod):
+class CMT(EarlyStoppedMethod, key="CMT"):
     """Cross-modal transfer.
 
     Args:
@@ -40,36 +38,20 @@ class CMT(EarlyStoppedMethod):
     batch_size: int = 128
     seed: int = 0
 
-    card = MethodCard(
-        id="CMT",
-        name="Cross-modal transfer",
-        group="zero-shot, non-linear compatibility",
-        paper="gbu",
-        citation="Socher et al., NeurIPS 2013",
-    )
-    version = 1
-    grid = Grid(hidden=(128, 512), learning_rate=(3e-4, 1e-3), epochs=(5, 10, 20, 40))
-    quick_grid = Grid(hidden=(256,), epochs=(5, 10, 20))
-
-    def _keep(self, learned: Any) -> None:
-        self.weights_ = [w.copy() for w in learned]
-
-    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, list[FloatArray]]]:
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[None]:
         rng = np.random.default_rng(self.seed)
         targets = S.astype(X.dtype)
-        weights = first_weights(X.shape[1], self.hidden, S.shape[1], rng, X.dtype)
+        weights = self.weights_ = first_weights(X.shape[1], self.hidden, S.shape[1], rng, X.dtype)
         moments = [(np.zeros_like(w), np.zeros_like(w)) for w in weights]
         step = 0
-        for epoch in range(1, epochs + 1):
-            order = rng.permutation(len(X))
-            for start in range(0, len(X), self.batch_size):
-                rows = order[start : start + self.batch_size]
+        for _ in range(epochs):
+            for rows in batches(rng, len(X), self.batch_size):
                 step += 1
                 gradients = _gradients(X[rows], targets[y[rows]], weights)
                 rate = self.learning_rate * np.sqrt(1 - _BETAS[1] ** step) / (1 - _BETAS[0] ** step)
                 for w, g, (m, v) in zip(weights, gradients, moments, strict=True):
                     _adam(w, g, m, v, rate)
-            yield epoch, weights
+            yield
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return -squared_distances(forward(X, self.weights_), S.astype(X.dtype))
@@ -89,7 +71,7 @@ def first_weights(
 def forward(X: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
     """Return W_1 tanh(W_2 x)."""
     W2, b2, W1, b1 = weights
-    return np.asarray(np.tanh(X @ W2 + b2) @ W1 + b1)
+    return np.tanh(X @ W2 + b2) @ W1 + b1
 
 
 def _gradients(x: FloatArray, target: FloatArray, weights: Sequence[FloatArray]) -> list[FloatArray]:

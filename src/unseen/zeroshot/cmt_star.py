@@ -18,14 +18,13 @@ Expected:   GBU Table 6, H: SUN 13.3, CUB 8.7, AWA1 15.3, AWA2 15.9, aPY 19.0
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.core.records import MethodCard
 from unseen.zeroshot.cmt import CMT, forward
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, Scored, nearest, parameters, squared_distances
+from unseen.zeroshot.method import FloatArray, IntArray, Params, Scored, nearest, parameters, squared_distances
 
 _MOST_POINTS = 5000
 
@@ -33,7 +32,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 @parameters
-class CMTStar(CMT):
+class CMTStar(CMT, key="CMT*"):
     """Cross-modal transfer with novelty detection.
 
     Args:
@@ -46,82 +45,39 @@ class CMTStar(CMT):
     quantile: float = 0.3
     neighbours: int = 20
 
-    card = MethodCard(
-        id="CMT*",
-        name="Cross-modal transfer, novelty detection",
-        group="zero-shot, non-linear compatibility",
-        paper="gbu",
-        citation="Socher et al., NeurIPS 2013",
-    )
-    version = 1
-    grid = Grid(
-        hidden=(128, 512),
-        learning_rate=(3e-4, 1e-3),
-        epochs=(5, 20),
-        novelty=("gaussian", "loop"),
-        quantile=(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
-    )
-    quick_grid = Grid(
-        hidden=(256,),
-        epochs=(5, 20),
-        novelty=("gaussian", "loop"),
-        quantile=(0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
-    )
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
     scoring_params = ("novelty", "quantile")
 
-    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
-        for epoch, weights in super()._path(X, y, S, epochs):
-            yield epoch, (weights, X, y)
-
-    def _keep(self, learned: Any) -> None:
-        weights, X, y = learned
-        super()._keep(weights)
-        self.points_, self.labels_ = forward(X, self.weights_), y
-        self.detectors_: dict[str, Novelty] = {}
-
-    def _detector(self) -> Novelty:
-        """Return the detector, created on first use: on a grid one network serves both kinds, and any threshold."""
-        if self.novelty not in self.detectors_:
-            self.detectors_[self.novelty] = (
-                GaussianNovelty(self.points_, self.labels_, self.signatures_.astype(self.points_.dtype))
-                if self.novelty == "gaussian"
-                else LocalOutliers(self.points_, self.neighbours)
-            )
-        return self.detectors_[self.novelty]
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[None]:
+        for _ in super()._path(X, y, S, epochs):
+            self.points_, self.labels_ = forward(X, self.weights_), y
+            yield
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         ((_, scores),) = self._settings_scores(X, S, [{}])
         return scores
 
     def _settings_scores(self, X: FloatArray, S: FloatArray, settings: Sequence[Params]) -> Scored:
-        """Yield the scores for all settings; distances are computed once."""
+        """Yield the scores for all settings; distances are computed once, and each detector is fitted once."""
         points = forward(X, self.weights_)
         scores = -squared_distances(points, S.astype(X.dtype))
         seen = self._seen_rows(S) >= 0
-        measured: dict[str, FloatArray] = {}
+        fitted: dict[str, tuple[GaussianNovelty | LocalOutliers, FloatArray]] = {}
         for params in settings:
             self.set_params(**params)
             if seen.all() or not seen.any():
                 yield params, scores
                 continue
-            detector = self._detector()
-            if self.novelty not in measured:
-                measured[self.novelty] = detector.measure(points)
-            new = detector.is_new(measured[self.novelty], self.quantile)
+            if self.novelty not in fitted:
+                detector = (
+                    GaussianNovelty(self.points_, self.labels_, self.signatures_.astype(self.points_.dtype))
+                    if self.novelty == "gaussian"
+                    else LocalOutliers(self.points_, self.neighbours)
+                )
+                fitted[self.novelty] = detector, detector.measure(points)
+            detector, measured = fitted[self.novelty]
+            new = detector.is_new(measured, self.quantile)
             yield params, np.where(new[:, None] == seen[None, :], -np.inf, scores)
-
-
-class Novelty(Protocol):
-    """A detector of images that are not of a seen class."""
-
-    def measure(self, points: FloatArray) -> FloatArray:
-        """Return the measurements that any threshold is compared with."""
-        ...
-
-    def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
-        """Return whether each point is new, at the threshold that calls the share `quantile` of training images new."""
-        ...
 
 
 class GaussianNovelty:
@@ -138,6 +94,7 @@ class GaussianNovelty:
         return squared_distances(points, self.centres)
 
     def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
+        """Return whether each point is new, at the threshold that calls the share `quantile` of training images new."""
         radii = np.asarray([np.quantile(own, 1 - quantile) for own in self.own])
         return np.asarray((measured > radii).all(1))
 
@@ -159,7 +116,8 @@ class LocalOutliers:
         return self._factor(np.sqrt(distances.mean(1)), index)
 
     def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
-        return np.asarray(measured > np.quantile(self.own, 1 - quantile))
+        """Return whether each point is new, at the threshold that calls the share `quantile` of training images new."""
+        return measured > np.quantile(self.own, 1 - quantile)
 
     def _factor(self, spread: FloatArray, index: IntArray) -> FloatArray:
         """Return how much farther each point is from its neighbours than those are from theirs."""

@@ -13,7 +13,7 @@ Differs:    a step takes the sum of the gradients of a batch, so that a learning
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,38 +24,38 @@ from unseen.zeroshot.method import FloatArray, IntArray, Params, Scored, ZeroSho
 
 
 class EarlyStoppedMethod(ZeroShotMethod):
-    """A method with the parameter `epochs`; a subclass implements `_path` and `_keep`.
+    """A method with the parameter `epochs`; a subclass implements `_path`.
 
     On a grid, one run serves every number of epochs: the state after each of them is scored.
     """
 
     epochs: int
 
-    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of each epoch and the learned state, which the next epoch may change in place."""
-        raise NotImplementedError
-
-    def _keep(self, learned: Any) -> None:
-        """Copy a state of `_path`, so that `_scores` uses it."""
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[None]:
+        """Yield after each epoch, when the attributes of the method are those that `_scores` needs."""
         raise NotImplementedError
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
-        ((_, learned),) = deque(self._path(X, y, S, self.epochs), maxlen=1)  # only the last state is kept
-        self._keep(learned)
+        deque(self._path(X, y, S, self.epochs), maxlen=0)
 
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
     ) -> Scored:
         for shared, settings in group_by(grid, ("epochs", *self.scoring_params)).items():
             method = self._with(dict(shared))
-            stops: dict[int, list[Params]] = {}
+            stops: defaultdict[int, list[Params]] = defaultdict(list)
             for params in settings:
-                stops.setdefault(int(params.get("epochs", self.epochs)), []).append(params)
-            for epoch, learned in method._path(X, y, self.signatures_, max(stops)):
+                stops[params.get("epochs", self.epochs)].append(params)
+            for epoch, _ in enumerate(method._path(X, y, self.signatures_, max(stops)), 1):
                 if epoch in stops:
-                    method._keep(learned)
-                    method.__dict__.pop("_prepared", None)  # depends on an earlier state
                     yield from method._settings_scores(X_val, S_val, stops[epoch])
+
+
+def batches(rng: np.random.Generator, images: int, size: int) -> Iterator[IntArray]:
+    """Yield the images of one epoch in a random order, `size` at a time."""
+    order = rng.permutation(images)
+    for start in range(0, images, size):
+        yield order[start : start + size]
 
 
 @parameters
@@ -82,16 +82,14 @@ class CompatibilityMethod(EarlyStoppedMethod):
         """Return images in order, the wrong class that each pushes away, and its weight; an image may occur often."""
         raise NotImplementedError
 
-    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, FloatArray]]:
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[None]:
         rng = np.random.default_rng(self.seed)
         S = S.astype(X.dtype)
         narrow = len(S) < S.shape[1]
         right = S @ S.T if narrow else S
         M = np.zeros((right.shape[1], X.shape[1]), X.dtype)
-        for epoch in range(1, epochs + 1):
-            order = rng.permutation(len(X))
-            for start in range(0, len(X), self.batch_size):
-                rows = order[start : start + self.batch_size]
+        for _ in range(epochs):
+            for rows in batches(rng, len(X), self.batch_size):
                 x, labels = X[rows], y[rows]
                 # The map times the images, not the other way round: as the products go, a sixth faster.
                 margins = self._margins(np.ascontiguousarray((right @ (M @ x.T)).T), labels)
@@ -102,18 +100,15 @@ class CompatibilityMethod(EarlyStoppedMethod):
                 else:
                     apart = pull[:, None] * (S[labels[images]] - S[wrong])
                     M += apart.T @ x[images]
-            yield epoch, M
-
-    def _keep(self, learned: FloatArray) -> None:
-        S = self.signatures_.astype(learned.dtype)
-        self.W_ = np.ascontiguousarray(learned.T @ S if len(S) < S.shape[1] else learned.T)
+            self.W_ = np.ascontiguousarray(M.T @ S if narrow else M.T)
+            yield
 
     def _margins(self, scores: FloatArray, y: IntArray) -> FloatArray:
         """Return Delta(y_n, y) + F(x_n, y) - F(x_n, y_n)."""
         rows = np.arange(len(y))
         margins = scores - scores[rows, y][:, None] + scores.dtype.type(self.margin)
         margins[rows, y] = 0
-        return np.asarray(margins)
+        return margins
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return np.asarray(X @ (self.W_ @ S.T.astype(self.W_.dtype)).astype(X.dtype))  # Eq. (3)

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from unseen.core.records import MethodCard
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, parameters, unit_rows
+from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot, parameters, unit_rows
 
 
 @parameters
-class CONSE(ZeroShotMethod):
+class CONSE(ZeroShotMethod, key="CONSE"):
     """Convex combination of semantic embeddings.
 
     Args:
@@ -27,17 +26,6 @@ class CONSE(ZeroShotMethod):
 
     top: int = 10
     l2: float = 1e-4
-
-    card = MethodCard(
-        id="CONSE",
-        name="Convex combination of semantic embeddings",
-        group="zero-shot, hybrid",
-        paper="gbu",
-        citation="Norouzi et al., ICLR 2014",
-    )
-    version = 1
-    grid = Grid(l2=(1e-6, 1e-5, 1e-4, 1e-3), top=(1, 3, 5, 10, 20, 50))
-    quick_grid = Grid(l2=(1e-5, 1e-4), top=(1, 5, 10, 20))
 
     scoring_params = ("top",)
 
@@ -51,4 +39,4 @@ class CONSE(ZeroShotMethod):
         weights = np.zeros_like(posterior)
         np.put_along_axis(weights, kept, np.take_along_axis(posterior, kept, 1), 1)
         combined = weights @ self.signatures_ / weights.sum(1, keepdims=True)  # Eq. (16)
-        return np.asarray(unit_rows(combined) @ unit_rows(S.astype(np.float64)).T)
+        return unit_rows(combined) @ unit_rows(S.astype(np.float64)).T

@@ -18,15 +18,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_expit
 
-from unseen.core.records import MethodCard
 from unseen.zeroshot.logistic import fit_logistic, logits_of, predict_logistic
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, parameters
+from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot, parameters
 
 _CERTAIN = 1e-6
 
 
 @parameters
-class DAP(ZeroShotMethod):
+class DAP(ZeroShotMethod, key="DAP"):
     """Direct attribute prediction.
 
     Args:
@@ -34,17 +33,6 @@ class DAP(ZeroShotMethod):
     """
 
     l2: float = 1e-4
-
-    card = MethodCard(
-        id="DAP",
-        name="Direct attribute prediction",
-        group="zero-shot, attribute classifiers",
-        paper="gbu",
-        citation="Lampert, Nickisch & Harmeling, TPAMI 2014",
-    )
-    version = 1
-    grid = Grid(l2=(1e-5, 1e-4, 1e-3, 1e-2))
-    quick_grid = Grid(l2=(1e-4, 1e-3))
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.threshold_, self.prior_ = thresholds(S)
@@ -56,23 +44,12 @@ class DAP(ZeroShotMethod):
 
 
 @parameters
-class IAP(DAP):
+class IAP(DAP, key="IAP"):
     """Indirect attribute prediction.
 
     Args:
         l2: weight decay of the classifier of training classes.
     """
-
-    card = MethodCard(
-        id="IAP",
-        name="Indirect attribute prediction",
-        group="zero-shot, attribute classifiers",
-        paper="gbu",
-        citation="Lampert, Nickisch & Harmeling, TPAMI 2014",
-    )
-    version = 1
-    grid = Grid(l2=(1e-6, 1e-5, 1e-4, 1e-3))
-    quick_grid = Grid(l2=(1e-5, 1e-4))
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.threshold_, self.prior_ = thresholds(S)

@@ -20,15 +20,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from unseen.core.records import MethodCard
 from unseen.zeroshot.ale_tran import PropagatingMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters, unit_rows
+from unseen.zeroshot.method import FloatArray, IntArray, parameters, unit_rows
 
 _TINY = 1e-9
 
 
 @parameters
-class DSRL(PropagatingMethod):
+class DSRL(PropagatingMethod, key="DSRL"):
     """Discriminative semantic representation learning.
 
     Args:
@@ -50,16 +49,6 @@ class DSRL(PropagatingMethod):
     alpha: float = 0.5
     seed: int = 0
 
-    card = MethodCard(
-        id="DSRL",
-        name="Non-negative factors and propagation",
-        group="zero-shot, transductive",
-        paper="gbu",
-        citation="Ye & Guo, CVPR 2017",
-    )
-    version = 2
-    grid = Grid(lam=(30.0, 1000.0), margin=(0.1, 1.0), inference_steps=(1, 3, 10), alpha=(0.5, 0.9))
-    quick_grid = Grid(lam=(1000.0,), margin=(0.1, 1.0), inference_steps=(1, 10))
     scoring_params = ("neighbours", "alpha", "inference_steps")
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:

@@ -4,7 +4,6 @@ Shapes:     S (c, a), one row per class, rows l2-normalised as in the xlsa17 rel
 Sources:    attributes  those of the dataset
             glove       the mean of the word vectors of the class name (GloVe 6B, 50 dimensions); if it has none, of
                         another name of the same WordNet synset
-            text        name and WordNet definition, weighted by tf-idf, as in the supplement of ImageNet-CoG
             wordnet     0/1: one column per noun that lies above two classes or more ("is a mammal")
             PATH.bin    (or .vec, .txt, each also with .gz) word2vec's binary and text files: the vector of the class
                         name as one phrase ("killer_whale"), else the mean over its words; if there is none, of
@@ -17,28 +16,28 @@ from __future__ import annotations
 
 import csv
 import gzip
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.concepts import TextEmbedder, imagenet_21k, list_unknown, load_wordnet, match_classes, match_names
+from unseen.concepts import list_unknown, load_wordnet, match_classes, match_names
 from unseen.concepts.class_names import clean
 from unseen.concepts.text import default_word_vectors
 from unseen.core.errors import DataError, UnknownNameError
-from unseen.core.guard import reader
+from unseen.core.guard import guarded, reader
 from unseen.data import Dataset
 from unseen.zeroshot.problem import FloatArray, unit_rows
 
-SOURCES = ("attributes", "glove", "text", "wordnet")
+SOURCES = ("attributes", "glove", "wordnet")
 SUFFIXES = (".bin", ".vec", ".txt", ".bin.gz", ".vec.gz", ".txt.gz")
 _MOST_DIMENSIONS, _LONGEST_WORD, _LONGEST_LINE = 20_000, 4096, 1 << 20
 
 Vector = npt.NDArray[np.float32]
+T = TypeVar("T")
 
 
 def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
@@ -57,12 +56,11 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
             raise DataError(f"{dataset.id!r} has no attributes. Choose {', '.join(SOURCES[1:])} or a file.")
     elif source == "glove":
         rows = _name_vectors(names, wnids, _glove)
-    elif source == "text":
-        rows = _text_vectors(names, wnids)
     elif source == "wordnet":
         rows = _hypernyms(names, wnids)
     elif source.endswith(".npy"):
-        rows = _read_array(Path(source))
+        with guarded(source, "class embeddings"):
+            rows = np.load(source, allow_pickle=False).astype(np.float64)
     elif source.endswith((".csv", ".tsv")):
         rows = _read_table(Path(source), names, wnids)
     elif source.endswith(SUFFIXES):
@@ -129,15 +127,6 @@ def _glove(wanted: set[str]) -> dict[str, Vector]:
     return {word: vectors.lookup([word])[0] for word in wanted if word in vectors}
 
 
-def _text_vectors(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
-    wordnet = load_wordnet()
-    synsets = _synsets(names, wnids)
-    corpus = (" ".join([*wordnet.lemmas(w), wordnet.definition(w)]) for w in imagenet_21k() if w in wordnet)
-    embedder = TextEmbedder(default_word_vectors(), corpus)
-    descriptions = [wordnet.definition(w) if w else "" for w in synsets]
-    return embedder.embed([clean(name) for name in names], descriptions)
-
-
 def _hypernyms(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
     wordnet = load_wordnet()
     synsets = _synsets(names, wnids)
@@ -155,45 +144,47 @@ def _synsets(names: Sequence[str], wnids: Sequence[str | None]) -> list[str | No
     return [match.wnid for match in match_classes(load_wordnet(), list(names), wnids=wnids)]
 
 
-def _read_array(path: Path) -> FloatArray:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"cannot read class embeddings from {path}: {error}.") from None
-    if array.dtype.kind not in "fiub":
-        raise DataError(f"{path} holds {array.dtype}, not numbers.")
-    return np.asarray(array, np.float64)
-
-
 def _read_table(path: Path, names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read class embeddings from {path}: {error}.") from None
     table: dict[str, list[float]] = {}
-    for number, row in enumerate(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","), start=1):
-        if not row or (number == 1 and not row[1:]):
-            continue
-        key = row[0].strip()
+    for number, (key, *cells) in read_rows(path, "class embeddings"):
         try:
-            values = [float(value) for value in row[1:]]
+            values = [float(cell) for cell in cells]
         except ValueError as error:
-            if number == 1:  # the header
-                continue
-            raise DataError(f"{path}, line {number}: {error}. After the class, numbers are expected.") from None
+            values = []
+            if number > 1:
+                raise DataError(f"{path}, line {number}: {error}. After the class, numbers are expected.") from None
+        if number == 1 and not values:  # the header
+            continue
         if key in table:
             raise DataError(f"{path}, line {number}: there is a row for {key!r} already.")
         table[key] = values
     if len(widths := {len(values) for values in table.values()}) != 1:
         raise DataError(f"{path}: every class needs the same number of values; found {sorted(widths) or 'none'}.")
+    return np.asarray(rows_of_classes(table, f"{path} has no row", names, wnids), np.float64)
+
+
+def read_rows(path: Path, kind: str) -> list[tuple[int, list[str]]]:
+    """Return the numbered rows of a .csv or .tsv file, without empty ones."""
+    with guarded(path, kind):
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    rows = csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ",")
+    return [(number, [row[0].strip(), *row[1:]]) for number, row in enumerate(rows, 1) if row]
+
+
+def rows_of_classes(table: Mapping[str, T], lost: str, names: Sequence[str], wnids: Sequence[str | None]) -> list[T]:
+    """Return the value of each class, by name or WordNet id.
+
+    Raises:
+        DataError: a class without a value; `lost` begins the message.
+    """
     own = match_names(names, table)
     keys = [own[name] or wnid for name, wnid in zip(names, wnids or [None] * len(names), strict=True)]
     if missing := [name for name, key in zip(names, keys, strict=True) if key not in table]:
         raise DataError(
-            f"{path} has no row for {len(missing)} of {len(names)} classes: {list_unknown(missing, table)}. It has "
-            f"{len(table)} rows."
+            f"{lost} for {len(missing)} of {len(names)} classes: {list_unknown(missing, table)}. It has {len(table)} "
+            "rows."
         )
-    return np.asarray([table[str(key)] for key in keys], np.float64)
+    return [table[str(key)] for key in keys]
 
 
 @reader("word vectors")
@@ -215,39 +206,17 @@ def read_wanted(path: Path, wanted: Collection[str]) -> dict[str, Vector]:
     exact: dict[str, Vector] = {}
     alike: dict[str, Vector] = {}
     binary = path.name.removesuffix(".gz").endswith(".bin")
-    try:
-        with _open(path) as stream:
-            for word, vector in _binary(stream, path) if binary else _text(stream, path):
-                for query in folded.get(word.casefold(), ()):
-                    found = np.array(vector(), np.float32)
-                    alike.setdefault(query, found)
-                    if query == word:
-                        exact.setdefault(query, found)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read word vectors from {path}: {error}.") from None
+    with cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as stream:
+        for word, numbers in _binary(stream, path) if binary else _text(stream, path):
+            for query in folded.get(word.casefold(), ()):
+                found = np.array(numbers, np.float32)
+                alike.setdefault(query, found)
+                if query == word:
+                    exact.setdefault(query, found)
     return {**alike, **exact}
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
-
-
-def _floats(raw: bytes) -> Vector:
-    return np.frombuffer(raw, "<f4")
-
-
-def _parse(raw: bytes, dimension: int, where: str) -> Vector:
-    try:
-        values = np.array(raw.split(), np.float32)
-    except ValueError as error:
-        raise DataError(f"{where}: {error}. After the word, numbers are expected.") from None
-    if len(values) != dimension:
-        raise DataError(f"{where}: {len(values)} numbers, {dimension} expected.")
-    return values
-
-
-def _text(stream: IO[bytes], path: Path) -> Iterator[tuple[str, Callable[[], Vector]]]:
-    """Yield each word with a function that parses its vector: most words are skipped."""
+def _text(stream: IO[bytes], path: Path) -> Iterator[tuple[str, list[bytes]]]:
     dimension = 0
     for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), start=1):
         if len(line) == _LONGEST_LINE:
@@ -255,17 +224,16 @@ def _text(stream: IO[bytes], path: Path) -> Iterator[tuple[str, Callable[[], Vec
         parts = line.split()
         if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
             dimension = _checked(int(parts[1]), path)
-            continue
-        if not parts:
-            continue
-        dimension = dimension or _checked(len(parts) - 1, path)
-        # Some words hold spaces: the numbers are counted from the end.
-        fields = line.rstrip().rsplit(b" ", dimension)
-        word = fields[0].decode("utf-8", "replace").strip().replace(" ", "_")
-        yield word, partial(_parse, b" ".join(fields[1:]), dimension, f"{path}, line {number}, {word!r}")
+        elif parts:
+            dimension = dimension or _checked(len(parts) - 1, path)
+            # Some words hold spaces: the numbers are counted from the end.
+            word, *numbers = line.rstrip().rsplit(b" ", dimension)
+            if len(numbers) != dimension:
+                raise DataError(f"{path}, line {number}: {len(numbers)} numbers, {dimension} expected.")
+            yield word.decode("utf-8", "replace").strip().replace(" ", "_"), numbers
 
 
-def _binary(stream: IO[bytes], path: Path) -> Iterator[tuple[str, Callable[[], Vector]]]:
+def _binary(stream: IO[bytes], path: Path) -> Iterator[tuple[str, Vector]]:
     head = stream.readline(_LONGEST_WORD).split()
     if len(head) != 2 or not all(part.isdigit() for part in head):
         raise DataError(f"{path} does not start with the number of words and of dimensions, as a word2vec file does.")
@@ -275,12 +243,11 @@ def _binary(stream: IO[bytes], path: Path) -> Iterator[tuple[str, Callable[[], V
         while (letter := stream.read(1)) != b" ":
             if not letter or len(word) > _LONGEST_WORD:
                 raise DataError(f"{path} ends after {number} of {count} words, or is not a word2vec file.")
-            if letter != b"\n":  # separates words
-                word += letter
+            word += letter
         raw = stream.read(size)
         if len(raw) < size:
             raise DataError(f"{path} ends within word {number + 1} of {count}.")
-        yield word.decode("utf-8", "replace"), partial(_floats, raw)
+        yield word.decode("utf-8", "replace").replace("\n", ""), np.frombuffer(raw, "<f4")
 
 
 def _checked(dimension: int, path: Path) -> int:

@@ -25,13 +25,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import eigh
 
-from unseen.core.records import MethodCard
 from unseen.metrics import softmax
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, parameters
+from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot, parameters
 
 
 @parameters
-class GFZSL(ZeroShotMethod):
+class GFZSL(ZeroShotMethod, key="GFZSL"):
     """Class-conditional Gaussians with diagonal covariance.
 
     Args:
@@ -43,21 +42,6 @@ class GFZSL(ZeroShotMethod):
     lam: float = 0.1
     lam_var: float = 1e8
     shrinkage: float = 0.1
-
-    card = MethodCard(
-        id="GFZSL",
-        name="Class-conditional Gaussians",
-        group="zero-shot, generative",
-        paper="gbu",
-        citation="Verma & Rai, ECML 2017",
-    )
-    version = 1
-    grid = Grid(
-        lam=(1e-3, 1e-2, 0.1, 1.0, 10.0),
-        lam_var=(1.0, 100.0, 1e4, 1e8),
-        shrinkage=(0.01, 0.1, 0.5),
-    )
-    quick_grid = Grid(lam=(1e-2, 0.1, 1.0), lam_var=(1.0, 100.0, 1e8))
 
     scoring_params: ClassVar[tuple[str, ...]] = ("lam", "lam_var")
 
@@ -79,7 +63,7 @@ class GFZSL(ZeroShotMethod):
 
 
 @parameters
-class GFZSLTran(GFZSL):
+class GFZSLTran(GFZSL, key="GFZSL-tran"):
     """Transductive GFZSL.
 
     Args:
@@ -89,23 +73,6 @@ class GFZSLTran(GFZSL):
 
     steps: int = 10
     prior: float = 10.0
-
-    card = MethodCard(
-        id="GFZSL-tran",
-        name="GFZSL with expectation-maximisation",
-        group="zero-shot, transductive",
-        paper="gbu",
-        citation="Verma & Rai, ECML 2017",
-    )
-    version = 1
-    grid = Grid(
-        lam=(1e-2, 0.1, 1.0),
-        lam_var=(1.0, 1e8),
-        shrinkage=(0.1, 0.5),
-        prior=(1.0, 10.0, 100.0, 1e3, 1e4),
-        steps=(3, 10),
-    )
-    quick_grid = Grid(lam=(0.1, 1.0), prior=(1.0, 10.0, 100.0))
 
     transductive = True
     scoring_params = ("lam", "lam_var", "steps", "prior")
@@ -135,12 +102,12 @@ class KernelRidge:
         self.values, self.vectors = eigh(self.kernel(self.S))
 
     def kernel(self, S: FloatArray) -> FloatArray:
-        return np.asarray((1.0 + S.astype(np.float64) @ self.S.T) ** 2)
+        return (1.0 + S.astype(np.float64) @ self.S.T) ** 2
 
     def predict(self, S: FloatArray, targets: FloatArray, lam: float) -> FloatArray:
         """Return k(S) (K + lam I)^-1 T for the matrix T of `targets`."""
         smoother = self.kernel(S) @ (self.vectors / (np.maximum(self.values, 0) + lam)) @ self.vectors.T
-        return np.asarray(smoother @ targets)
+        return smoother @ targets
 
 
 def gaussians(X: FloatArray, y: IntArray, classes: int, shrinkage: float) -> tuple[FloatArray, FloatArray]:

@@ -12,17 +12,17 @@ Expected:   GBU Table 3, PS: SUN 55.3, CUB 49.3, AWA1 55.1, AWA2 55.8, aPY 35.2
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 import numpy as np
 from scipy.sparse import coo_array
 
-from unseen.core.records import MethodCard
-from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters
+from unseen.zeroshot.compatibility import CompatibilityMethod, batches
+from unseen.zeroshot.method import FloatArray, IntArray, parameters
 
 
 @parameters
-class LATEM(CompatibilityMethod):
+class LATEM(CompatibilityMethod, key="LATEM"):
     """Latent embeddings.
 
     Args:
@@ -31,18 +31,7 @@ class LATEM(CompatibilityMethod):
 
     maps: int = 4
 
-    card = MethodCard(
-        id="LATEM",
-        name="Latent embeddings",
-        group="zero-shot, non-linear compatibility",
-        paper="gbu",
-        citation="Xian et al., CVPR 2016",
-    )
-    version = 1
-    grid = Grid(maps=(2, 4, 8), learning_rate=(0.03, 0.1, 0.3), epochs=(10, 20, 50))
-    quick_grid = Grid(maps=(4,), learning_rate=(0.1, 0.3), epochs=(10, 20, 40))
-
-    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, FloatArray]]:
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[None]:
         rng = np.random.default_rng(self.seed)
         (d, a), K, C = (X.shape[1], S.shape[1]), self.maps, len(S)
         S = S.astype(X.dtype)
@@ -51,11 +40,9 @@ class LATEM(CompatibilityMethod):
         V = np.ascontiguousarray(np.stack([S @ w.T for w in W]))  # (K, C, d)
         similar = (self.learning_rate * (S @ S.T)).astype(X.dtype)
         change = np.empty_like(V).reshape(K * C, d)
-        for epoch in range(1, epochs + 1):
-            order = rng.permutation(len(X))
+        for _ in range(epochs):
             steps: list[tuple[IntArray, IntArray, FloatArray]] = []
-            for start in range(0, len(X), self.batch_size):
-                rows = order[start : start + self.batch_size]
+            for rows in batches(rng, len(X), self.batch_size):
                 x, right = X[rows], y[rows]
                 wrong = (right + rng.integers(1, C, len(rows))) % C
                 found, best_right, best_wrong = self._violating(V, x, right, wrong)
@@ -67,7 +54,8 @@ class LATEM(CompatibilityMethod):
                 steps.append((rows[found], best_wrong * C + wrong, np.ones(len(found), X.dtype)))
                 steps.append((rows[found], best_right * C + right, -np.ones(len(found), X.dtype)))
             W = W - self.learning_rate * _moved(steps, X, K, C) @ S
-            yield epoch, W
+            self.W_ = W
+            yield
 
     def _violating(
         self, V: FloatArray, x: FloatArray, right: IntArray, wrong: IntArray
@@ -79,15 +67,9 @@ class LATEM(CompatibilityMethod):
         found = np.flatnonzero(self.margin + of_wrong[rows, best_wrong] - of_right[rows, best_right] > 0)
         return found, best_right[found], best_wrong[found]
 
-    def _keep(self, learned: FloatArray) -> None:
-        self.W_ = learned.copy()
-
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        maps = (self.W_[k] @ S.T.astype(self.W_.dtype) for k in range(len(self.W_)))
-        best = X @ next(maps).astype(X.dtype)
-        for by_class in maps:
-            np.maximum(best, X @ by_class.astype(X.dtype), out=best)
-        return np.asarray(best)  # Eq. (10)
+        maps = (W @ S.T.astype(W.dtype) for W in self.W_)
+        return reduce(np.maximum, (X @ by_class.astype(X.dtype) for by_class in maps))  # Eq. (10)
 
 
 def _moved(steps: list[tuple[IntArray, IntArray, FloatArray]], X: FloatArray, K: int, C: int) -> FloatArray:

@@ -5,10 +5,8 @@ Contract:   `fit` learns from the classes that occur in y. It does not use other
             all classes can be passed without a leak. `scores` has one column per row of its S, greater is
             better; `predict` is its arg-max. Parameters are keyword arguments of the constructor and are never changed.
             `@parameters` makes them from the annotated fields of a class
-Cards:      the file of a method is complete: `card` describes it, `version` counts the changes of its numbers (the
-            golden test fails if they change without one), `grid` and `quick_grid` are the settings to try
-Candidates: `_prepare(S)` computes what depends on the candidates alone (classifiers trained on generated images, for
-            example), once for each S, so that `fit` does not need a row of an unseen class
+Cards:      `card` describes a method, `version` counts the changes of its numbers, `grid` and `quick_grid` are the
+            settings to try. Methods of this package have them in `methods.toml`, under the key of their class
 Grids:      `grid_scores` fits one training set and scores one validation set for a whole grid of parameters. A method
             lists in `scoring_params` the parameters that need no new fit, and overrides `_grid_scores` if a
             factorisation serves many settings at once, or `_settings_scores` if scores share work;
@@ -18,16 +16,18 @@ Grids:      `grid_scores` fits one training set and scores one validation set fo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from unseen.core.errors import DataError
 from unseen.core.records import MethodCard
+from unseen.zeroshot.catalogue import TABLE
 from unseen.zeroshot.problem import FloatArray as FloatArray
 from unseen.zeroshot.problem import IntArray as IntArray
 from unseen.zeroshot.problem import as_matrix as as_matrix
@@ -36,10 +36,8 @@ from unseen.zeroshot.problem import unit_rows as unit_rows
 Params = Mapping[str, Any]
 #: Settings with their scores.
 Scored = Iterator[tuple[Params, FloatArray]]
-#: Values to try per parameter; the settings are their product.
-Grid = dict[str, Sequence[Any]]
+_CARD = ("name", "group", "paper", "citation", "notes")
 M = TypeVar("M")
-_BLOCK_ROWS = 2048  # of points whose distances are computed at once
 
 
 @dataclass_transform(eq_default=False)
@@ -73,6 +71,15 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
     signatures_: FloatArray
     n_features_in_: int
 
+    def __init_subclass__(cls, key: str = "") -> None:
+        """Take card, version and grids of a method of this package from `methods.toml`; a plug-in sets its own."""
+        super().__init_subclass__()
+        if key:
+            entry = TABLE[key]
+            words = {name: entry.get(name, "") for name in _CARD}
+            cls.card, cls.version = MethodCard(id=key, **words), entry.get("version", 1)
+            cls.grid, cls.quick_grid = entry.get("grid", {}), entry.get("quick_grid", {})
+
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> Self:
         """Learn from images X of the classes y, which are rows of the class embeddings S."""
         features, labels, embeddings = check_training(X, y, S)
@@ -84,17 +91,6 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         """Return (n, c): the compatibility of every image with every row of S."""
         features, embeddings = self._check(X, S)
         return self._scores(features, embeddings)
-
-    def prepare(self, S: npt.ArrayLike) -> Any:
-        """Return the cached result of `_prepare` for the candidates S, computed anew for other S or parameters."""
-        embeddings = np.ascontiguousarray(as_matrix(S, "class embeddings S"))
-        key = sha256(repr((sorted(self.get_params().items()), embeddings.shape, embeddings.dtype)).encode())
-        key.update(embeddings.tobytes())
-        kept: tuple[str, Any] | None = self.__dict__.get("_prepared")
-        if kept is None or kept[0] != key.hexdigest():
-            kept = (key.hexdigest(), self._prepare(embeddings))
-            self._prepared = kept
-        return kept[1]
 
     def predict(self, X: npt.ArrayLike, S: npt.ArrayLike) -> IntArray:
         """Return the best row of S per image."""
@@ -131,17 +127,10 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
 
     def _with(self, params: Params) -> Self:
         """Return a method with other parameters and the same training classes."""
-        other: Self = clone(self).set_params(**params)
-        other.classes_, other.signatures_ = self.classes_, self.signatures_
-        other.n_features_in_ = self.n_features_in_
+        other: Self = copy(self).set_params(**params)
         return other
 
-    def _full(self, grid: Sequence[Params]) -> list[tuple[Params, dict[str, Any]]]:
-        """Return each setting with all parameters."""
-        return [(params, {**self.get_params(), **params}) for params in grid]
-
     def _begin(self, features: FloatArray, labels: IntArray, embeddings: FloatArray) -> None:
-        self.__dict__.pop("_prepared", None)  # of an earlier fit
         self.classes_ = np.unique(labels)
         self.signatures_ = embeddings[self.classes_]
         self.n_features_in_ = features.shape[1]
@@ -149,10 +138,7 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"{type(self).__name__} needs at least two training classes; found {len(self.classes_)}.")
 
     def _check(self, X: npt.ArrayLike, S: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        if not hasattr(self, "classes_"):
-            from sklearn.exceptions import NotFittedError
-
-            raise NotFittedError(f"{type(self).__name__} is not fitted: call fit(X, y, S) first.")
+        check_is_fitted(self, "classes_")
         features, embeddings = as_matrix(X, "features X"), as_matrix(S, "class embeddings S")
         for found, wanted, what in (
             (features.shape[1], self.n_features_in_, "features X"),
@@ -168,10 +154,6 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         raise NotImplementedError
-
-    def _prepare(self, S: FloatArray) -> Any:
-        """Compute what depends on the candidates and not on the images; None by default."""
-        return None
 
     def _seen_rows(self, S: FloatArray) -> IntArray:
         """Return the training class with exactly the embedding of each row of S, by its place in `classes_`, or -1."""
@@ -217,17 +199,11 @@ def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
 
 def nearest(points: FloatArray, table: FloatArray, k: int, *, skip_self: bool) -> tuple[FloatArray, IntArray]:
     """Return (n, k) squared distances and rows of the k nearest rows of `table`, without the row itself on request."""
-    distances = np.empty((len(points), k), points.dtype)
-    index = np.empty((len(points), k), np.int64)
-    for start in range(0, len(points), _BLOCK_ROWS):
-        block = squared_distances(points[start : start + _BLOCK_ROWS], table)
-        if skip_self:
-            rows = np.arange(len(block))
-            block[rows, start + rows] = np.inf
-        found = np.argpartition(block, k - 1, axis=1)[:, :k]
-        index[start : start + _BLOCK_ROWS] = found
-        distances[start : start + _BLOCK_ROWS] = np.take_along_axis(block, found, 1)
-    return distances, index
+    from sklearn.neighbors import NearestNeighbors  # slow to import
+
+    found = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(table)
+    distances, index = found.kneighbors(None if skip_self else points)
+    return distances**2, index
 
 
 def group_by(grid: Sequence[Params], names: Collection[str]) -> dict[tuple[tuple[str, object], ...], list[Params]]:

@@ -16,11 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unseen.stats import Candidate, Decision, accuracy_interval, needed_classes, per_class_interval
-
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from unseen.metrics.seen_unseen import mean_per_class
+from unseen.stats import (
+    Candidate,
+    Decision,
+    accuracy_interval,
+    needed_classes,
+    per_class_interval,
+    resampling_scale,
+    split_interval,
+)
 
 _ACCURACIES = ("zsl", "ts", "tr")
 _PER_IMAGE = "_per_image"
@@ -46,17 +52,10 @@ class ImageOutcomes:
     areas: FloatArray
     area: float | None = None
 
-    @property
-    def consistent(self) -> bool:
-        """Whether there is one outcome per image."""
-        unseen, seen = int(self.unseen_counts.sum()), int(self.seen_counts.sum())
-        sizes = [len(each) for each in (self.zsl, self.ts, self.tr)]
-        return unseen > 0 and sizes == [unseen, unseen, seen] and len(self.areas) in (0, unseen + seen)
-
     def labels(self, metric: str) -> IntArray:
         """Return the class of each image that a metric is measured on, counted from 0, unseen classes first."""
-        counts = {"tr": self.seen_counts, "zsl": self.unseen_counts, "ts": self.unseen_counts}.get(metric)
-        counts = np.concatenate([self.unseen_counts, self.seen_counts]) if counts is None else counts
+        both = np.concatenate([self.unseen_counts, self.seen_counts])
+        counts = {"tr": self.seen_counts, "zsl": self.unseen_counts, "ts": self.unseen_counts}.get(metric, both)
         return np.repeat(np.arange(len(counts)), counts)
 
     def values(self, metric: str) -> FloatArray | None:
@@ -72,21 +71,21 @@ class ImageOutcomes:
         return found if len(found) else None
 
     def _harmonic(self) -> FloatArray:
-        ts, tr = (_mean(getattr(self, name), self.labels(name)) for name in ("ts", "tr"))
+        ts, tr = (mean_per_class(self.labels(name), getattr(self, name)) for name in ("ts", "tr"))
         total = ts + tr
         slopes = (2 * tr**2 / total**2, 2 * ts**2 / total**2) if total > 0 else (0.0, 0.0)
         value = 2 * ts * tr / total if total > 0 else 0.0
         return self._influence(np.concatenate([self.ts, self.tr]), *slopes, value=value)
 
     def _influence(
-        self, outcomes: npt.NDArray[np.generic], of_unseen: float, of_seen: float, value: float | None = None
+        self, outcomes: AnyArray, of_unseen: float, of_seen: float, value: float | None = None
     ) -> FloatArray:
         """Return influence values of a function of both means over classes, from its two derivatives."""
         labels = self.labels("")
         unseen, seen = len(self.unseen_counts), len(self.seen_counts)
         found = np.empty(len(labels))
         for side, slope, classes in ((labels < unseen, of_unseen, unseen), (labels >= unseen, of_seen, seen)):
-            mean = _mean(outcomes[side], labels[side])
+            mean = mean_per_class(labels[side], outcomes[side])  # Eq. (21)
             found[side] = slope * (unseen + seen) / classes * (outcomes[side].astype(np.float64) - mean)
             value = mean if value is None else value
         return found + (value or 0.0)
@@ -114,27 +113,76 @@ def class_candidate(accuracies: npt.ArrayLike, units: str = "") -> Candidate:
     return Candidate(outcomes=np.asarray(accuracies, np.float64), over_classes=True, units=units)
 
 
-def power_statement(per_class: Mapping[str, FloatArray], decision: Decision) -> str:
+def split_candidate(values: npt.ArrayLike, tested: int, pool: int) -> Candidate:
+    """Return what `stats.decide` takes for accuracies of random class splits, for a claim about new classes.
+
+    Args:
+        values: (n,) one per split, in the same order for all candidates.
+        tested: unseen classes of each split.
+        pool: classes that they are sampled from.
+    """
+    found = np.asarray(values, np.float64)
+    interval = split_interval(found, tested, pool)
+    scale = resampling_scale(len(found), tested, pool)
+    return Candidate(outcomes=found, interval=interval, over_classes=True, error_scale=scale)
+
+
+def split_outcomes(metric: str, values: Mapping[str, npt.ArrayLike], seen: int, tested: int, pool: int) -> FloatArray:
+    """Return one value per random class split, whose mean is the metric, for `split_candidate`.
+
+    Two splits share more seen than unseen classes, so that their mean on seen classes is less certain for new classes
+    than their spread suggests. Deviations that come from seen classes are scaled by the square root of the ratio of
+    both variances. H has influence values, as for images.
+
+    Args:
+        metric: zsl, ts, tr or H.
+        values: (n,) of each metric, one per split.
+        seen, tested: seen and unseen classes of each split.
+        pool: classes that the unseen ones are sampled from; the others are always seen.
+    """
+    found = {name: np.asarray(each, np.float64) for name, each in values.items()}
+    mean, count = found[metric].mean(), len(found[metric])
+    shared = seen**2 * pool / ((pool - tested) * tested * (seen + tested))
+    ratio = np.sqrt((1 + count * shared) / (1 + count * tested / (pool - tested)))
+    scales = {"zsl": 1.0, "ts": 1.0, "tr": ratio}
+    if metric in scales:
+        return np.asarray(mean + scales[metric] * (found[metric] - mean))
+    ts, tr = (found[name].mean() for name in ("ts", "tr"))
+    slopes = {"ts": 2 * tr**2 / (ts + tr) ** 2, "tr": 2 * ts**2 / (ts + tr) ** 2} if ts + tr > 0 else {}
+    parts = [slope * scales[name] * (found[name] - found[name].mean()) for name, slope in slopes.items()]
+    return np.asarray(mean + sum(parts, np.zeros(count)))
+
+
+def class_deviations(values: npt.ArrayLike, tested: int, pool: int) -> FloatArray:
+    """Return accuracies of random class splits with the deviation from their mean that single classes would have.
+
+    The mean of `tested` of `pool` classes has the variance (1 - tested / pool) / tested of that of classes.
+    """
+    found = np.asarray(values, np.float64)
+    mean = found.mean()
+    return np.asarray(mean + (found - mean) * np.sqrt(tested / (1 - tested / pool)))
+
+
+def power_statement(
+    per_class: Mapping[str, FloatArray], decision: Decision, *, classes: int = 0, splits: int = 0
+) -> str:
     """Return whether the classes separate the best candidate from the next, and how many classes would.
 
     Args:
-        per_class: accuracies by candidate, of the same classes.
-        decision: of the same candidates over classes.
+        per_class: accuracies by candidate, of the same classes, or `class_deviations` of the same splits.
+        decision: of the same candidates over classes, or over splits.
+        classes: their number, if it is not that of the accuracies.
+        splits: number of random splits of these classes; 0 for one split.
     """
     if len(decision.order) < 2:
         return ""
     first, second = decision.order[:2]
-    found, classes = decision.pairs[first, second], len(per_class[first])
+    found, classes = decision.pairs[first, second], classes or len(per_class[first])
+    what = f"classes in {splits} random splits" if splits else "unseen classes"
     if found.significant:
-        return f"{classes} unseen classes separate {first} from {second}"
+        return f"{classes} {what} separate {first} from {second}"
     count = needed_classes(per_class[first] - per_class[second])
     needed = f"about {count:,} would (80 % power)" if count else "no number of classes follows from the difference"
     if count is not None and count <= classes:
-        needed = "one comparison alone would, without the correction for several"
-    return f"{classes} unseen classes cannot separate {first} and {second}; {needed}"
-
-
-def _mean(outcomes: npt.NDArray[np.generic], labels: IntArray) -> float:
-    """Return the mean over classes of the mean outcome. Eq. (21)."""
-    _, index = np.unique(labels, return_inverse=True)
-    return float((np.bincount(index, outcomes.astype(np.float64)) / np.bincount(index)).mean())
+        needed = "more splits may" if splits else "one comparison alone would, without the correction for several"
+    return f"{classes} {what} cannot separate {first} and {second}; {needed}"

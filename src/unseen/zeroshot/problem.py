@@ -11,10 +11,9 @@ Differs:    [P] fixed its splits once; these are sampled by a seed from the name
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +29,16 @@ from unseen.concepts import (
     match_names,
     read_split,
 )
+from unseen.core.arrays import FloatingArray
+from unseen.core.arrays import IntArray as IntArray
 from unseen.core.errors import DataError, UnknownNameError
+from unseen.data.sources.features import Fold as Fold
+from unseen.data.sources.features import check_classes
 from unseen.data.subset import draw_order
+from unseen.features import FeatureRows
+from unseen.features.rows import RowIndex
 
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.int64]
+FloatArray = FloatingArray
 
 NORMALISATIONS = ("l2", "standard", "none")
 IMAGENET_SPLITS = (
@@ -48,27 +52,51 @@ _FOLDS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
-    """Classes to train on and classes to validate on: disjoint, and none of them a test class."""
-
-    train: IntArray
-    val: IntArray
-
-
-@dataclass(frozen=True, eq=False)
 class Images:
-    """Features with their labels; there may be none."""
+    """Features with their labels; there may be none. Methods read `FeatureRows` block by block, arrays at once."""
 
-    X: FloatArray
+    X: FloatArray | FeatureRows
     y: IntArray
 
     def __len__(self) -> int:
         return len(self.y)
 
+    def take(self, rows: IntArray) -> Images:
+        """Return some images, without a copy of `FeatureRows`."""
+        return Images(self.X.select(rows) if isinstance(self.X, FeatureRows) else self.X[rows], self.y[rows])
+
     def of(self, classes: IntArray) -> Images:
         """Return the images of some classes."""
-        rows = np.isin(self.y, classes)
-        return Images(self.X[rows], self.y[rows])
+        return self.take(np.flatnonzero(np.isin(self.y, classes)))
+
+    def load(self) -> Images:
+        """Return the images with their features in memory."""
+        return Images(self.X[:], self.y)
+
+    def join(self, other: Images) -> Images:
+        """Return these images followed by others, without a copy."""
+        return Images(FeatureRows.of(self.X).join(other.X), np.concatenate([self.y, other.y]))
+
+    def scaled(self, scale: Callable[[FloatArray], FloatArray]) -> Images:
+        """Return the images with scaled features; those of `FeatureRows` are scaled as they are read."""
+        if isinstance(self.X, FeatureRows):
+            return Images(FeatureRows.of(_ScaledRows(self.X, scale), self.X.dtype), self.y)
+        return Images(scale(self.X), self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class _ScaledRows:
+    """Rows that are scaled as they are read."""
+
+    rows: FeatureRows
+    scale: Callable[[FloatArray], FloatArray]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.shape
+
+    def __getitem__(self, index: RowIndex) -> FloatArray:
+        return self.scale(self.rows[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,37 +139,25 @@ class Problem:
         if len(embeddings) != len(self.class_names):
             raise DataError(f"{len(self.class_names)} classes need as many embeddings; there are {len(embeddings)}.")
         for name, images in self.parts.items():
-            self._check_images(images, name, may_be_empty=images is self.test_seen)
-        if len(both := np.intersect1d(self.seen, self.unseen)):
-            raise DataError(
-                f"{len(both)} test classes are not unseen, such as {self.class_names[both[0]]!r}: they have training "
-                "images too. Test classes must be disjoint from the training classes."
-            )
-        if len(self.test_seen) and len(lost := np.setdiff1d(self.test_seen.y, self.seen)):
-            raise DataError(f"{self.class_names[lost[0]]!r} is tested as a seen class but has no training image.")
+            if not len(images) and images is not self.test_seen:
+                raise DataError(f"there are no {name} images.")
+            if len(images.X) != len(images.y):
+                raise DataError(f"{len(images.X)} {name} features have {len(images.y)} labels.")
+            if len(images) and not isinstance(images.X, FeatureRows):  # those are checked as they are read
+                as_matrix(images.X, f"{name} features")
+            if images.y.min(initial=0) < 0 or images.y.max(initial=0) >= len(embeddings):
+                raise DataError(f"{name} labels go from {images.y.min()} to {images.y.max()}; classes count from 0.")
+        labels = {"trainval": self.train.y, "test_seen": self.test_seen.y, "test_unseen": self.test_unseen.y}
+        check_classes(labels, self.class_names)
         for number, fold in enumerate(self.folds, 1):
-            self._check_fold(fold, number)
-
-    def _check_images(self, images: Images, what: str, *, may_be_empty: bool = False) -> None:
-        if not len(images):
-            if may_be_empty:
-                return
-            raise DataError(f"there are no {what} images.")
-        if len(images.X) != len(images.y):
-            raise DataError(f"{len(images.X)} {what} features have {len(images.y)} labels.")
-        as_matrix(images.X, f"{what} features")
-        if images.y.min() < 0 or images.y.max() >= len(self.class_names):
-            raise DataError(f"{what} labels go from {images.y.min()} to {images.y.max()}; classes count from 0.")
-
-    def _check_fold(self, fold: Fold, number: int) -> None:
-        both = np.intersect1d(fold.train, fold.val)
-        outside = np.setdiff1d(np.concatenate([fold.train, fold.val]), self.seen)
-        if len(both) or len(outside):
-            wrong = self.class_names[(both if len(both) else outside)[0]]
-            why = "is trained and validated on" if len(both) else "is not a training class"
-            raise DataError(f"fold {number}: {wrong!r} {why}. Folds divide the training classes.")
-        if len(fold.train) < 2 or len(fold.val) < 2:
-            raise DataError(f"fold {number} needs two classes at least on either side.")
+            outside = np.setdiff1d(np.concatenate([fold.train, fold.val]), self.seen)
+            if len(wrong := [*np.intersect1d(fold.train, fold.val), *outside]):
+                raise DataError(
+                    f"fold {number}: {self.class_names[wrong[0]]!r} is trained and validated on, or is not a training "
+                    "class. Folds divide the training classes."
+                )
+            if min(len(fold.train), len(fold.val)) < 2:
+                raise DataError(f"fold {number} needs two classes at least on either side.")
 
     def normalised(self, kind: str) -> Problem:
         """Return the problem with features scaled: rows to length 1, columns to deviation 1 (of training), or not."""
@@ -149,35 +165,64 @@ class Problem:
             return self
         if kind not in NORMALISATIONS:
             raise UnknownNameError("normalisation", kind, NORMALISATIONS)
-        mean, deviation = self.train.X.mean(0), self.train.X.std(0)
+        mean, deviation = self.train.X[:].mean(0), self.train.X[:].std(0)
         deviation = np.where(deviation > 0, deviation, 1)
-        train, test_unseen, test_seen = (
-            Images(unit_rows(part.X) if kind == "l2" else (part.X - mean) / deviation, part.y)
-            for part in self.parts.values()
-        )
+
+        def scale(rows: FloatArray) -> FloatArray:
+            return unit_rows(rows) if kind == "l2" else np.asarray((rows - mean) / deviation)
+
+        train, test_unseen, test_seen = (part.scaled(scale) for part in self.parts.values())
         return replace(self, train=train, test_unseen=test_unseen, test_seen=test_seen)
-
-
-def no_images(dimension: int) -> Images:
-    """Return an empty set of images."""
-    return Images(np.empty((0, dimension), np.float32), np.empty(0, np.int64))
-
-
-def join_images(images: Mapping[str, Images], splits: Sequence[str]) -> Images:
-    """Return the images of some splits, one after the other; none if there are no such splits."""
-    parts = [images[split] for split in splits if split in images]
-    parts = parts or [no_images(next(iter(images.values())).X.shape[1])]
-    return Images(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSplit:
-    """Seen and unseen classes by index, folds of the seen ones, and entries of the split file that were ignored."""
+    """Seen and unseen classes by index, and folds of the seen ones.
+
+    Attributes:
+        unknown: entries of the split file that were ignored.
+        pool: number of classes that the unseen ones were sampled from; 0 if they were not sampled.
+    """
 
     seen: IntArray
     unseen: IntArray
     folds: tuple[Fold, ...]
     unknown: tuple[str, ...] = ()
+    pool: int = 0
+
+
+@dataclass(frozen=True)
+class ListedClasses:
+    """A list of unseen classes in a file.
+
+    Attributes:
+        path: of an ImageNet split, in place of the classes that WordNet gives.
+        drop_unknown: whether to ignore classes of the file that the dataset does not have; otherwise they are an error.
+    """
+
+    path: Path | None = None
+    drop_unknown: bool = False
+
+    def find(
+        self, given: Sequence[str], path: str, names: Sequence[str], keys: Sequence[str]
+    ) -> tuple[IntArray, tuple[str, ...]]:
+        """Return the classes that a split file lists, and its entries that are no class of the dataset."""
+        places: dict[str, set[int]] = {}
+        for i, pair in enumerate(zip(names, keys, strict=True)):
+            for name in pair:
+                places.setdefault(name, set()).add(i)
+        found = match_names(given, places)
+        unknown = tuple(name for name, own in found.items() if own is None)
+        if unknown and not self.drop_unknown:
+            raise DataError(
+                f"{path}: {len(unknown):,} of {len(found):,} classes are no class of the dataset: "
+                f"{list_unknown(unknown, places)}. Correct them, or ignore them with --drop-unknown."
+            )
+        listed = sorted({i for own in found.values() if own is not None for i in places[own]})
+        return np.asarray(listed, np.int64), unknown
+
+
+_NO_LIST = ListedClasses()
 
 
 def split_classes(
@@ -188,8 +233,7 @@ def split_classes(
     counts: Sequence[int],
     share: float = 0.2,
     seed: int = 0,
-    listed: Path | None = None,
-    drop_unknown: bool = False,
+    listed: ListedClasses = _NO_LIST,
 ) -> ClassSplit:
     """Divide the classes of a dataset.
 
@@ -200,34 +244,33 @@ def split_classes(
         counts: images per class, which the ImageNet splits rank by.
         share: of the classes that are unseen, in PS and SS.
         seed: of the sampled classes.
-        listed: a file with the unseen classes of an ImageNet split, in place of those that WordNet gives.
-        drop_unknown: whether to ignore classes of the file that the dataset does not have; otherwise they are an error.
+        listed: the file of the unseen classes of an ImageNet split, and how its unknown classes are treated.
 
     Raises:
         DataError: the file names a class that the dataset does not have, or too few classes are seen or unseen.
     """
     keys = [wnid or name for wnid, name in zip(wnids or [None] * len(names), names, strict=True)]
     unknown: tuple[str, ...] = ()
-    seen = np.arange(len(names))
+    seen, pool = np.arange(len(names)), 0
     if not isinstance(kind, str):
         unseen = np.unique(kind)
     elif kind in ("PS", "SS"):
-        unseen = _sampled_unseen(kind, names, wnids, keys, share, seed)
+        unseen, pool = _sampled_unseen(kind, names, wnids, keys, share, seed)
     elif kind in IMAGENET_SPLITS:
         seen, unseen = _imagenet(kind, keys, dict(zip(keys, counts, strict=True)))
-        if listed is not None:
-            unseen, unknown = _listed(read_split(listed, kind), str(listed), names, keys, drop_unknown)
+        if listed.path is not None:
+            unseen, unknown = listed.find(read_split(listed.path, kind), str(listed.path), names, keys)
             unseen = np.setdiff1d(unseen, seen)
     elif kind.startswith("file:") or Path(kind).is_file():
         path = Path(kind.removeprefix("file:")).expanduser()
-        unseen, unknown = _listed(read_split(path), str(path), names, keys, drop_unknown)
+        unseen, unknown = listed.find(read_split(path), str(path), names, keys)
     else:
         raise UnknownNameError("zero-shot split", kind, SPLITS, hint="A list of unseen classes is file:PATH.")
     seen = np.setdiff1d(seen, unseen)
     if len(unseen) < 2 or len(seen) < 4:
         title = f"the split {kind!r}" if isinstance(kind, str) else "the list of unseen classes"
         raise DataError(f"{title} leaves {len(seen)} seen and {len(unseen)} unseen classes; 4 and 2 are needed.")
-    return ClassSplit(seen, unseen, draw_folds(seen, [keys[i] for i in seen], seed), unknown)
+    return ClassSplit(seen, unseen, draw_folds(seen, [keys[i] for i in seen], seed), unknown, pool)
 
 
 def draw_folds(seen: IntArray, keys: Sequence[str], seed: int, *, share: float = 0.25) -> tuple[Fold, ...]:
@@ -250,28 +293,10 @@ def audit_unseen(names: Sequence[str], wnids: Sequence[str | None], unseen: IntA
     )
 
 
-def _listed(
-    given: Sequence[str], path: str, names: Sequence[str], keys: Sequence[str], drop_unknown: bool
-) -> tuple[IntArray, tuple[str, ...]]:
-    """Return the classes that a split file lists, and its entries that are no class of the dataset."""
-    places: dict[str, set[int]] = {}
-    for i, pair in enumerate(zip(names, keys, strict=True)):
-        for name in pair:
-            places.setdefault(name, set()).add(i)
-    found = match_names(given, places)
-    unknown = tuple(name for name, own in found.items() if own is None)
-    if unknown and not drop_unknown:
-        raise DataError(
-            f"{path}: {len(unknown):,} of {len(found):,} classes are no class of the dataset: "
-            f"{list_unknown(unknown, places)}. Correct them, or ignore them with --drop-unknown."
-        )
-    listed = sorted({i for own in found.values() if own is not None for i in places[own]})
-    return np.asarray(listed, np.int64), unknown
-
-
 def _sampled_unseen(
     kind: str, names: Sequence[str], wnids: Sequence[str | None], keys: Sequence[str], share: float, seed: int
-) -> IntArray:
+) -> tuple[IntArray, int]:
+    """Return the unseen classes, and the number of classes that they are sampled from."""
     wanted = round(share * len(names))
     order = draw_order(keys, seed)
     if kind == "PS" and not all(name.isdecimal() for name in names):  # numbers are no names to audit
@@ -283,7 +308,7 @@ def _sampled_unseen(
                 f"PS needs {wanted} classes that no model trained on ImageNet-1K has seen, and the audit clears "
                 f"{len(order)}. Request fewer (share), or SS, whose test classes may have been seen."
             )
-    return np.sort(order[:wanted])
+    return np.sort(order[:wanted]), len(order)
 
 
 def _imagenet(kind: str, keys: Sequence[str], counts: Mapping[str, int]) -> tuple[IntArray, IntArray]:
@@ -318,4 +343,4 @@ def as_matrix(values: npt.ArrayLike, what: str) -> FloatArray:
 def unit_rows(matrix: FloatArray) -> FloatArray:
     """Scale rows to length 1; a zero row stays zero."""
     length = np.linalg.norm(matrix, axis=1, keepdims=True)
-    return np.asarray(matrix / np.where(length > 0, length, 1))
+    return matrix / np.where(length > 0, length, 1)

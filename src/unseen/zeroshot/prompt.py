@@ -11,11 +11,10 @@ Expected:   ImageNet, ViT-B/32 of [P] with the 80 templates: 63.2 top-1; not run
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,12 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unseen.concepts import imagenet_1k, list_unknown, match_names
+from unseen.concepts import imagenet_1k
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.extras import ensure_torchvision, import_extra
 from unseen.core.guard import guarded
-from unseen.core.records import MethodCard
 from unseen.data.columns import read_lines
+from unseen.zeroshot.embeddings import read_rows, rows_of_classes
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, unit_rows
 
 if TYPE_CHECKING:
@@ -45,16 +44,8 @@ _PLUS = re.compile(r"(?<=[^\W\d_])\+(?=[^\W\d_])")
 _NUMBERED = re.compile(r"^\d+\.(?=[^\W\d])")
 
 
-class Prompt(ZeroShotMethod):
+class Prompt(ZeroShotMethod, key="prompt"):
     """Cosine between the features of an image and the text features of a class."""
-
-    card = MethodCard(
-        id="prompt",
-        name="Text prompts of a model with two towers",
-        group="zero-shot, prompts",
-        citation="Radford et al., ICML 2021",
-        notes="needs embedding=prompts",
-    )
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         _check_space(X, S)
@@ -91,28 +82,18 @@ def prompt_embeddings(
     """
     texts = class_texts(classes, templates, descriptions)
     most = max(map(len, texts))
-    parts = []
-    for own in _blocks(texts):
+    classes_at_once, parts = max(1, _TEXTS // most), []
+    for start in range(0, len(texts), classes_at_once):
+        own = texts[start : start + classes_at_once]
         flat = [text for each in own for text in each]
         found = [np.asarray(tower(flat[i : i + _BATCH]), np.float64) for i in range(0, len(flat), _BATCH)]
         vectors = np.split(unit_rows(np.concatenate(found)), np.cumsum([len(each) for each in own])[:-1])
         if combine == "mean":
             parts.append(unit_rows(np.stack([each.mean(0) for each in vectors])))
-        else:  # a class of fewer texts repeats its first, which changes no maximum
-            rows = [np.concatenate([each, np.repeat(each[:1], most - len(each), axis=0)]).ravel() for each in vectors]
+        else:  # a class of fewer texts repeats its last, which changes no maximum
+            rows = [np.pad(each, ((0, most - len(each)), (0, 0)), "edge").ravel() for each in vectors]
             parts.append(np.stack(rows))
     return np.concatenate(parts)
-
-
-def _blocks(texts: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[str]]]:
-    """Yield consecutive classes with a bounded number of texts."""
-    start = total = 0
-    for end, own in enumerate(texts):
-        if total + len(own) > _TEXTS and end > start:
-            yield texts[start:end]
-            start, total = end, 0
-        total += len(own)
-    yield texts[start:]
 
 
 def class_texts(
@@ -134,7 +115,8 @@ def prompt_names(classes: Sequence[str]) -> list[str]:
     numbers = [_NUMBERED.match(name) for name in names]
     if len({found[0] for found in numbers if found}) == len(names) > 1:
         names = [_NUMBERED.sub("", name) for name in names]
-    return [name if _SPACE.search(name) else _worded(name) for name in names]
+    worded = (" ".join(_PLUS.sub(" ", name).replace("_", " ").split()) for name in names)
+    return [name if _SPACE.search(name) else words or name for name, words in zip(names, worded, strict=True)]
 
 
 def shared_prompts(classes: Sequence[str], descriptions: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
@@ -183,26 +165,18 @@ def read_descriptions(path: Path, classes: Sequence[str], wnids: Sequence[str | 
     Raises:
         DataError: the file is damaged, or has no text for a class.
     """
-    with guarded(path, "descriptions"):
-        content = path.read_text(encoding="utf-8-sig")
-        if path.suffix == ".json":
-            values = json.loads(content)
-            table = {str(key): [own] if isinstance(own, str) else list(own) for key, own in values.items()}
-        else:
-            table = {}
-            for row in csv.reader(content.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ","):
-                if row:
-                    table.setdefault(row[0].strip(), []).extend(row[1:])
-    table = {
-        key: [text.strip() for text in own if isinstance(text, str) and text.strip()] for key, own in table.items()
+    table: dict[str, list[str]] = {}
+    if path.suffix == ".json":
+        with guarded(path, "descriptions"):
+            for key, own in json.loads(path.read_text(encoding="utf-8-sig")).items():
+                table[key] = [own] if isinstance(own, str) else list(own)
+    else:
+        for _, (key, *cells) in read_rows(path, "descriptions"):
+            table.setdefault(key, []).extend(cells)
+    texts = {
+        key: [each.strip() for each in own if isinstance(each, str) and each.strip()] for key, own in table.items()
     }
-    own = match_names(classes, [key for key, texts in table.items() if texts])
-    keys = [own[name] or wnid for name, wnid in zip(classes, wnids or [None] * len(classes), strict=True)]
-    if missing := [name for name, key in zip(classes, keys, strict=True) if not table.get(key or "")]:
-        raise DataError(
-            f"{path} has no text for {len(missing)} of {len(classes)} classes: {list_unknown(missing, table)}."
-        )
-    return [table[str(key)] for key in keys]
+    return rows_of_classes({key: own for key, own in texts.items() if own}, f"{path} has no text", classes, wnids)
 
 
 def _open_clip() -> ModuleType:
@@ -222,11 +196,6 @@ def _clip_benchmark(kind: str, source: str) -> list[str]:
     if name not in table:
         raise UnknownNameError("dataset of clip_benchmark", name, table)
     return [str(each) for each in table[name]]
-
-
-def _worded(name: str) -> str:
-    words = " ".join(_PLUS.sub(" ", name).replace("_", " ").split())
-    return words or name
 
 
 def read_templates(source: str) -> tuple[str, ...]:
@@ -250,20 +219,14 @@ def read_templates(source: str) -> tuple[str, ...]:
     path = Path(source.removeprefix("file:")).expanduser()
     if not path.is_file():
         raise UsageError(f"templates {source!r} are none of openai, simple, plain, {_BENCHMARK}NAME, and no file.")
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the templates {path}: {error}.") from None
-    if not lines or (bad := next((line for line in lines if not _is_template(line)), None)) is not None:
+    lines = tuple(line for _, line in read_lines(path))
+    bad = [line for line in lines if not line.count("{}") == line.count("{") == line.count("}") == 1]
+    if bad or not lines:
         raise DataError(
             f"{path}: every template needs {{}} once, where the class goes, and no other braces; found "
-            f"{bad if lines else 'none'!r}."
+            f"{bad[0] if lines else 'none'!r}."
         )
-    return tuple(lines)
-
-
-def _is_template(line: str) -> bool:
-    return line.count("{}") == line.count("{") == line.count("}") == 1
+    return lines
 
 
 def _check_space(X: FloatArray, S: FloatArray) -> None:

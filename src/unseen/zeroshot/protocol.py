@@ -12,7 +12,8 @@ Differs:    [P] does not say how its three folds are joined into one choice: our
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -22,6 +23,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from unseen.core.errors import DataError, UsageError
+from unseen.data.sources.features import check_classes
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
 from unseen.metrics.seen_unseen import (
     SeenUnseenCurve,
@@ -45,7 +47,7 @@ from unseen.zeroshot.outcomes import ImageOutcomes
 from unseen.zeroshot.problem import Fold, Images, Problem
 
 TOP_K = (5, 10)
-_BLOCK_VALUES = 16_000_000  # scores that are in memory at once
+_BLOCK_VALUES, _BLOCK_FEATURES = 16_000_000, 64_000_000  # scores and features that are in memory at once
 _CALIBRATION_STEPS = 101
 # On fewer features than this, threads of linear algebra wait for one another longer than they work.
 _THREADS_PAY = 4_000_000
@@ -72,11 +74,9 @@ class Tuning:
 
     def best(self, folds: Sequence[int] | None = None) -> Params:
         """Return the first setting with the greatest mean accuracy over some folds, by default all."""
-        if len(self.grid) == 1:
-            return self.grid[0]
-        values = np.asarray([trial["values"] for trial in self.trials], np.float64)
-        means = values[:, list(folds) if folds is not None else slice(None)].mean(1)
-        return self.grid[int(np.argmax(np.where(np.isfinite(means), means, -1)))]
+        trials = self.trials if folds is None else self.on(folds)
+        values = np.asarray([trial["value"] for trial in trials], np.float64)
+        return self.grid[int(np.argmax(np.where(np.isfinite(values), values, -1)))]
 
 
 @dataclass(frozen=True)
@@ -138,21 +138,22 @@ def evaluate_method(
     if unknown := sorted({key for setting in settings for key in setting} - set(estimator.get_params())):
         title = estimator.card.id or type(estimator).__name__
         raise UsageError(f"{title} has no parameter {unknown[0]!r}; it has {', '.join(estimator.get_params())}.")
+    if test is not None:
+        if list(test.class_names) != list(problem.class_names):
+            raise DataError("a model can be tested on another dataset only if both have the same classes in one order.")
+        check_classes({"trainval": problem.train.y, "test_unseen": test.test_unseen.y}, test.class_names)
     chosen = range(len(problem.folds)) if folds is None else folds
-    with threadpool_limits(1 if problem.train.X.size < _THREADS_PAY else None, user_api="blas"):
+    with threadpool_limits(1 if math.prod(problem.train.X.shape) < _THREADS_PAY else None, user_api="blas"):
         began = perf_counter()
         tuning = tuning or tune(estimator, problem, settings, problem.folds)
         best = tuning.best(chosen)
-        fitted = _fresh(estimator, best)
-        subtracted = (
-            _tune_calibration(fitted, problem, [problem.folds[i] for i in chosen])
-            if calibration == "auto"
-            else float(calibration)
-        )
+        fitted: ZeroShotMethod = clone(estimator).set_params(**best)
+        auto = calibration == "auto"
+        subtracted = _tune_calibration(fitted, problem, chosen) if auto else float(calibration)
         tuned = perf_counter()
         fitted.fit(problem.train.X, problem.train.y, problem.S)
         trained = perf_counter()
-        tested = _test(fitted, _same_classes(problem, test), problem.seen, subtracted)
+        tested = _test(fitted, test or problem, problem.seen, subtracted)
         timings = {"tune": tuned - began, "fit": trained - tuned, "test": perf_counter() - trained}
     return Evaluation(tuning, best, subtracted, timings, *tested)
 
@@ -219,32 +220,18 @@ class Trial:
         )
 
 
-def _fresh(method: ZeroShotMethod, params: Params) -> ZeroShotMethod:
-    fresh: ZeroShotMethod = clone(method).set_params(**params)
-    return fresh
-
-
-def _same_classes(problem: Problem, test: Problem | None) -> Problem:
-    if test is None:
-        return problem
-    if list(test.class_names) != list(problem.class_names):
-        raise DataError("a model can be tested on another dataset only if it has the same classes in the same order.")
-    if len(both := np.intersect1d(problem.seen, test.unseen)):
-        raise DataError(f"{test.class_names[both[0]]!r} is a test class there and a training class here.")
-    return test
-
-
 def _test(
     method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float
 ) -> tuple[dict[str, Interval], dict[str, float], ImageOutcomes, SeenUnseenCurve | None]:
     """Return the metrics with their intervals, the accuracy per unseen class, the outcomes and the curve."""
     unseen, new, old = problem.unseen, problem.test_unseen, problem.test_seen
-    alone = _outcomes(method, new, problem.S, unseen)
+    alone = score_images(method.scores, new, problem.S, unseen, whole=method.transductive)
     per_class = per_class_accuracy(new.y, alone.best, unseen)
     # Seen and unseen images are tested together: a transductive method does not know which are which.
-    everything = Images(np.concatenate([new.X, old.X]), np.concatenate([new.y, old.y]))
+    everything = new.join(old)
     among = np.union1d(seen, unseen)
-    found = _outcomes(method, everything, problem.S, among, seen=np.isin(among, seen), calibration=calibration)
+    known = np.where(np.isin(among, seen), calibration, np.nan)
+    found = score_images(method.scores, everything, problem.S, among, seen=known, whole=method.transductive)
     of_new = {k: right[: len(new)] for k, right in found.right.items()}
     of_old = {k: right[len(new) :] for k, right in found.right.items()}
     intervals = {**_accuracies("zsl", new.y, alone.right), **_accuracies("ts", new.y, of_new)}
@@ -277,7 +264,7 @@ def _accuracies(name: str, y: IntArray, right: Mapping[int, Any]) -> dict[str, I
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcomes:
+class ScoredImages:
     """Per image: the best class; for each k whether the label is among the k best; for the seen-unseen curve."""
 
     best: IntArray
@@ -286,28 +273,38 @@ class _Outcomes:
     right_of_kind: Any = ()
 
 
-def _outcomes(
-    method: ZeroShotMethod,
+def score_images(
+    score: Callable[[FloatArray, FloatArray], FloatArray],
     images: Images,
     S: FloatArray,
     classes: IntArray,
     *,
-    seen: Any = None,
-    calibration: float = 0.0,
-) -> _Outcomes:
-    block = len(images) if method.transductive else max(1, _BLOCK_VALUES // len(classes))
+    seen: FloatArray | None = None,
+    whole: bool = False,
+) -> ScoredImages:
+    """Classify images among some classes, block by block: memory grows neither with images x classes nor features.
+
+    Args:
+        score: from features and class embeddings to (n, c) scores.
+        classes: rows of S, the candidates.
+        seen: what to subtract from the scores of each seen class, NaN for an unseen one; also returns the leads.
+        whole: whether all images are scored at once.
+    """
+    block = max(1, min(_BLOCK_VALUES // len(classes), _BLOCK_FEATURES // images.X.shape[1]))
+    block = len(images) if whole else block
     ks = [k for k in TOP_K if k < len(classes)]
     parts: list[tuple[Any, ...]] = []
     for start in range(0, len(images), block):
         y = images.y[start : start + block]
-        scores = method.scores(images.X[start : start + block], S[classes])
-        sides = () if seen is None else seen_unseen_outcomes(scores, y, classes, seen)
-        if seen is not None and calibration:
-            scores = scores - np.where(seen, calibration, 0.0)
+        scores = score(images.X[start : start + block], S[classes])
+        sides: tuple[Any, ...] = ()
+        if seen is not None:
+            sides = seen_unseen_outcomes(scores, y, classes, ~np.isnan(seen))
+            scores = scores - np.nan_to_num(seen) if np.nansum(np.abs(seen)) else scores
         best = classes[_argmax(scores)]
         parts.append((best, best == y, *(top_k_correct(y, scores, classes, k) for k in ks), *sides))
     best, first, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _Outcomes(best, {1: first, **dict(zip(ks, rest, strict=False))}, *rest[len(ks) :])
+    return ScoredImages(best, {1: first, **dict(zip(ks, rest, strict=False))}, *rest[len(ks) :])
 
 
 def _argmax(scores: FloatArray) -> IntArray:
@@ -315,12 +312,12 @@ def _argmax(scores: FloatArray) -> IntArray:
     return np.asarray(np.argmax(np.where(np.isnan(scores), -np.inf, scores), axis=1))
 
 
-def _tune_calibration(method: ZeroShotMethod, problem: Problem, folds: Sequence[Fold]) -> float:
+def _tune_calibration(method: ZeroShotMethod, problem: Problem, folds: Sequence[int]) -> float:
     """Return the constant with the best mean H over folds, with a fifth of the training images held out [C]."""
     tried: list[tuple[Trial, FloatArray, Any]] = []
-    for fold in folds:
+    for fold in (problem.folds[i] for i in folds):
         trial = Trial.make(problem, fold, generalized=True)
-        fitted = _fresh(method, {}).fit(trial.train.X, trial.train.y, problem.S)
+        fitted = clone(method).fit(trial.train.X, trial.train.y, problem.S)
         scores = np.asarray(fitted.scores(trial.tested.X, problem.S[trial.among]), np.float64)
         tried.append((trial, scores, np.isin(trial.among, fold.train)))
     leads = np.concatenate([seen_leads(scores, old) for _, scores, old in tried])

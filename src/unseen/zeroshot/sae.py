@@ -18,10 +18,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import eigh
 
-from unseen.core.records import MethodCard
 from unseen.zeroshot.method import (
     FloatArray,
-    Grid,
     IntArray,
     ZeroShotMethod,
     one_hot,
@@ -30,11 +28,10 @@ from unseen.zeroshot.method import (
 )
 
 Direction = Literal["feature_to_semantic", "semantic_to_feature"]
-_GRID = Grid(lam=(1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), scaled_rows=(True, False))
 
 
 @parameters
-class SAE(ZeroShotMethod):
+class SAE(ZeroShotMethod, key="SAE"):
     """Semantic auto-encoder; classes are compared by cosine, in attribute space or in feature space.
 
     Args:
@@ -47,16 +44,6 @@ class SAE(ZeroShotMethod):
     direction: Direction = "feature_to_semantic"
     scaled_rows: bool = True
 
-    card = MethodCard(
-        id="SAE",
-        name="Semantic auto-encoder, images to attributes",
-        group="zero-shot, linear compatibility",
-        paper="gbu",
-        citation="Kodirov et al., CVPR 2017",
-    )
-    version = 1
-    grid = _GRID
-    quick_grid: ClassVar[Grid] = _GRID
     scoring_params: ClassVar[tuple[str, ...]] = ("lam", "scaled_rows")
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
@@ -70,26 +57,15 @@ class SAE(ZeroShotMethod):
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         W = (unit_rows(self.W_) if self.scaled_rows else self.W_).astype(X.dtype)
         if self.direction == "feature_to_semantic":
-            return np.asarray(unit_rows(X @ W.T) @ unit_rows(S.astype(X.dtype)).T)
-        return np.asarray(unit_rows(X) @ unit_rows(S.astype(X.dtype) @ W).T)
+            return unit_rows(X @ W.T) @ unit_rows(S.astype(X.dtype)).T
+        return unit_rows(X) @ unit_rows(S.astype(X.dtype) @ W).T
 
 
 @parameters
-class SAEReverse(SAE):
+class SAEReverse(SAE, key="SAE-reverse"):
     """SAE with class embeddings projected into feature space: the second number that its paper reports."""
 
     direction: Direction = "semantic_to_feature"
-
-    card = MethodCard(
-        id="SAE-reverse",
-        name="Semantic auto-encoder, attributes to images",
-        group="zero-shot, linear compatibility",
-        paper="gbu",
-        citation="Kodirov et al., CVPR 2017",
-    )
-    version = 1
-    grid = _GRID
-    quick_grid: ClassVar[Grid] = _GRID
 
 
 class _Sylvester:
@@ -108,4 +84,4 @@ class _Sylvester:
         spread = np.maximum(self.a, 0)[:, None] + lam * np.maximum(self.b, 0)[None, :]
         floor = np.finfo(np.float64).eps * spread.max()
         ratio = np.divide((1 + lam) * self.C, spread, out=np.zeros_like(self.C), where=spread > floor)
-        return np.asarray(self.U @ ratio @ self.V.T)
+        return self.U @ ratio @ self.V.T

@@ -16,20 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from unseen.core.records import MethodCard
-from unseen.zeroshot.compatibility import EarlyStoppedMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, one_hot, parameters
+from unseen.zeroshot.compatibility import EarlyStoppedMethod, batches
+from unseen.zeroshot.method import FloatArray, IntArray, one_hot, parameters
 
 _SIMPLEX_STEPS = 300
 _BLOCK_VALUES = 20_000_000  # float32 values of phi held at once
 
 
 @parameters
-class SSE(EarlyStoppedMethod):
+class SSE(EarlyStoppedMethod, key="SSE"):
     """Semantic similarity embedding.
 
     Args:
@@ -48,48 +47,20 @@ class SSE(EarlyStoppedMethod):
     batch_size: int = 32
     seed: int = 0
 
-    card = MethodCard(
-        id="SSE",
-        name="Semantic similarity embedding",
-        group="zero-shot, hybrid",
-        paper="gbu",
-        citation="Zhang & Saligrama, ICCV 2015",
-    )
-    version = 1
-    grid = Grid(
-        gamma=(0.01, 0.1, 1.0),
-        learning_rate=(1e-5, 1e-4, 1e-3),
-        epochs=(1, 2, 4),
-    )
-    quick_grid = Grid(gamma=(0.1,), learning_rate=(1e-5, 1e-4, 1e-3), epochs=(1, 2))
-
-    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[None]:
         rng = np.random.default_rng(self.seed)
-        self._begin_at(X, y, len(S))
+        self.scale_ = float(X.std()) or 1.0
+        counts = np.bincount(y, minlength=len(S))[:, None]
+        self.v_ = ((one_hot(y, len(S), X.dtype).T @ X) / counts / self.scale_).astype(X.dtype)  # the mean of each class
+        self.w_ = np.full(X.shape[1], 1 / X.shape[1], X.dtype)
         X = X / X.dtype.type(self.scale_)
         z = mixtures(S, S, self.gamma).astype(X.dtype)
         rate = X.dtype.type(self.learning_rate)
-        for epoch in range(1, epochs + 1):
-            for turn in ("w", "v"):
-                order = rng.permutation(len(X))
-                for start in range(0, len(X), self.batch_size):
-                    rows = order[start : start + self.batch_size]
-                    if turn == "w":
-                        self.w_ -= rate * self._slope(X[rows], y[rows], z, turn)
-                    else:
-                        self.v_ -= rate * X.shape[1] * self._slope(X[rows], y[rows], z, turn)
-            yield epoch, (self.w_, self.v_, self.scale_)
-
-    def _begin_at(self, X: FloatArray, y: IntArray, classes: int) -> None:
-        """Set v to the mean of each class, and w to 1 / d."""
-        self.scale_ = float(X.std()) or 1.0
-        counts = np.bincount(y, minlength=classes)[:, None]
-        self.v_ = ((one_hot(y, classes, X.dtype).T @ X) / counts / self.scale_).astype(X.dtype)
-        self.w_ = np.full(X.shape[1], 1 / X.shape[1], X.dtype)
-
-    def _keep(self, learned: Any) -> None:
-        w, v, self.scale_ = learned
-        self.w_, self.v_ = w.copy(), v.copy()
+        for _ in range(epochs):
+            for turn, learned, speed in (("w", self.w_, rate), ("v", self.v_, rate * X.shape[1])):
+                for rows in batches(rng, len(X), self.batch_size):
+                    learned -= speed * self._slope(X[rows], y[rows], z, turn)
+            yield
 
     def _slope(self, x: FloatArray, y: IntArray, z: FloatArray, turn: str) -> FloatArray:
         """Return the gradient of the mean hinge loss of a batch with respect to w, or to v."""
@@ -105,7 +76,7 @@ class SSE(EarlyStoppedMethod):
         pull = (z[worst] - z[y]) * violating[:, None]  # d loss / d pi
         pull -= pull.mean(1, keepdims=True)
         if turn == "w":
-            return np.asarray(np.tensordot(pull, phi, 2))
+            return np.tensordot(pull, phi, 2)
         slope = (self.v_[None] < x[:, None]).astype(x.dtype)  # of phi with respect to v
         along = np.einsum("bs,bsd->sd", pull, slope, optimize=True) * self.w_
         return np.asarray(along if self.transform == "intersection" else -along)

@@ -19,10 +19,9 @@ from typing import Literal
 
 import numpy as np
 
-from unseen.core.records import MethodCard
 from unseen.metrics import softmax
 from unseen.zeroshot.logistic import minimise
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, parameters, squared_distances, unit_rows
+from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, parameters, squared_distances, unit_rows
 from unseen.zeroshot.sse import project_to_simplex
 
 _SMOOTHING = (1.0, 0.1, 0.01)
@@ -30,7 +29,7 @@ Loss = Literal["one-vs-other", "crammer-singer", "structured"]
 
 
 @parameters
-class SYNC(ZeroShotMethod):
+class SYNC(ZeroShotMethod, key="SYNC"):
     """Synthesised classifiers.
 
     Args:
@@ -45,25 +44,6 @@ class SYNC(ZeroShotMethod):
     loss: Loss = "one-vs-other"
     iterations: int = 60
 
-    card = MethodCard(
-        id="SYNC",
-        name="Synthesised classifiers",
-        group="zero-shot, hybrid",
-        paper="gbu",
-        citation="Changpinyo et al., CVPR 2016",
-    )
-    version = 1
-    # The ranges of its paper and of its released code, lambda in steps of 2^4.
-    grid = Grid(
-        loss=("one-vs-other", "crammer-singer", "structured"),
-        lam=tuple(2.0**k for k in range(-30, -5, 4)),
-        sigma=tuple(2.0**k for k in range(-5, 6)),
-    )
-    quick_grid = Grid(
-        loss=("one-vs-other",),
-        lam=(2.0**-18, 2.0**-12),
-        sigma=(0.125, 0.25, 0.5, 1.0, 2.0),
-    )
     scoring_params = ("sigma",)
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
@@ -78,12 +58,12 @@ class SYNC(ZeroShotMethod):
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         V = np.linalg.lstsq(self._graph(self.signatures_), self.W_, rcond=1e-8)[0]  # Eq. (17)
-        return np.asarray(X @ (self._graph(S) @ V).T.astype(X.dtype))
+        return X @ (self._graph(S) @ V).T.astype(X.dtype)
 
     def _graph(self, S: FloatArray) -> FloatArray:
         """Return (c, r) weights of the phantoms."""
         a, b = (unit_rows(rows.astype(np.float64)) / self.unit_ for rows in (S, self.signatures_))
-        return np.asarray(softmax(-squared_distances(a, b) / (2 * self.sigma**2)))
+        return softmax(-squared_distances(a, b) / (2 * self.sigma**2))
 
 
 def one_versus_other(X: FloatArray, y: IntArray, classes: int, lam: float, iterations: int) -> FloatArray:

@@ -14,13 +14,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unseen.benchmarks.cog.check import FULL_COG, ImageSet, check_imagenet, cost_lines, count_concepts, plan_cost
+from unseen.benchmarks import Workbench
+from unseen.benchmarks.cog.check import (
+    FULL_COG,
+    ImageSet,
+    check_imagenet,
+    cost_lines,
+    count_concepts,
+    hours,
+    plan_cost,
+    planned_card,
+)
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import ModelCard
-from unseen.data import load_dataset
-from unseen.data.sources.imagenet.cog import Caps, image_lists
+from unseen.data import Dataset, load_dataset
+from unseen.data.sources.imagenet.cog import Caps
+from unseen.features.part import PartRows
 
 pytestmark = pytest.mark.usefixtures("home")
+
+
+def image_lists(dataset: Dataset) -> dict[str, dict[str, list[str]]]:
+    """Return the images of a loaded level by concept and split; as a JSON file they work as `split=FILE`."""
+    lists: dict[str, dict[str, list[str]]] = {}
+    for split in ("train", "test"):
+        for name in dataset.split(split).names:
+            lists.setdefault(name.partition("/")[0], {"train": [], "test": []})[split].append(name)
+    return lists
+
 
 CAPS = Caps(train=8, test=2, least=6)
 LAYOUTS = ("folders", "tars", "one tar")
@@ -75,7 +96,7 @@ def test_a_complete_imagenet_has_no_problems(trees: Mapping[str, Any], layout: s
     assert json.loads(json.dumps(check.to_dict()))["ok"] is True
     text = "\n".join(check.lines())
     assert "360 concepts" in text
-    assert "note: in1k: 60 of the 1,000 classes were found" in text
+    assert "note: in1k: 60 of the 1,000 classes" in text
     assert "problem" not in text
 
 
@@ -163,10 +184,8 @@ def test_faults_of_imagenet_1k(trees: Mapping[str, Any], tmp_path: Path) -> None
         image.unlink()
     shutil.rmtree(root / "val" / tree.seen[1])
     check = check_imagenet(tree.in21k, levels_of(tree), in1k=root, caps=CAPS)
-    assert check.problems == (
-        f"in1k: 1 concepts have fewer than 1 images: {tree.seen[0]} (0)",
-        f"in1k: 1 classes have no validation image: {tree.seen[1]}",
-    )
+    (problem,) = check.problems
+    assert problem.startswith("in1k: 1 of 60 classes") and f"no training image, such as {tree.seen[0]}" in problem
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -200,7 +219,7 @@ def test_levels_of_the_real_counts(golden_data: Path) -> None:
     seen, every = imagenet_1k(), imagenet_21k()
     taxonomy = load_wordnet()
     eligible = run_funnel(taxonomy, every, cog_filters(every, seen, counts=counts)).concepts
-    levels = build_levels(taxonomy, eligible, seen, corpus=every)
+    levels = build_levels(taxonomy, eligible, seen)
     caps = Caps()
     used = [tuple(map(sum, zip(*(caps.used(counts[c]) for c in level.ids), strict=True))) for level in levels.levels]
     assert used == [(each.train, each.test) for each in FULL_COG[1:]]
@@ -220,27 +239,35 @@ def test_a_plan_by_hand() -> None:
     assert b.probe_tflop == pytest.approx(5 * 45 * 4 * rows * 200 * 10 / 1e12)
     assert a.memory_gb == pytest.approx(4 * 4 * 100 * 1000 / 1e9)
     assert b.disk_gb == pytest.approx(1300 * (200 * 4 + 16) / 1e9, rel=0.01)
-    assert not a.streams
-    assert [each.streams for each in plan_cost(sets, models, memory_limit=2_000_000)] == [False, True]
-    assert plan_cost(sets, models, dtype="float16")[1].disk_gb < 0.55 * b.disk_gb
     # 30 trials on 80 % of the rows and the final fit, a hundred epochs each
     paper = plan_cost(sets, models, solver="paper")[1]
     assert paper.probe_tflop / b.probe_tflop == pytest.approx(100 * (30 * 0.8 + 1) / 45)
 
 
 def test_the_cost_of_imagenet_cog() -> None:
-    (cost,) = plan_cost(FULL_COG, [card("resnet50", 2048, 8_200_000_000)], memory_limit=10**10)
+    (cost,) = plan_cost(FULL_COG, [card("resnet50", 2048, 8_200_000_000)])
     assert cost.disk_gb == pytest.approx(58.4, abs=0.1)
     assert cost.memory_gb == pytest.approx(42.0, abs=0.1)
     # docs/evidence/probes.md has the operations of 31 models: 1,807,529 and 494,586.
     assert cost.extraction_tflop == pytest.approx(1_807_529 / 31, rel=1e-3)
     assert cost.probe_tflop == pytest.approx(494_586 / 31, rel=0.05)
-    text = "\n".join(cost_lines(FULL_COG, [cost], {"a GPU": 19_500.0}))
+    text = "\n".join(cost_lines(FULL_COG, [cost]))
     assert "7,110,655 per model (6,810,655 train, 300,000 test, 6 sets)" in text
     assert "58.4 GB of features for 1 model" in text
-    assert "58,307 TFLOP; at peak speed 49 min 50 s on a GPU" in text
+    assert "58,307 TFLOP; about 6.0 h on one GPU, 0.8 h on eight" in text
     assert "270 probes (5 seeds x 9 shots)" in text
-    assert "rows of 1 model are read from the disk in every pass" in text
+
+
+def test_the_hours_are_those_of_the_authors(tmp_path: Path) -> None:
+    """60 minutes per extraction of a set and 75 per classifier on a V100, within a factor of 1.5; without weights."""
+    model = planned_card(Workbench(tmp_path), "cog:resnet50")
+    for each in FULL_COG:
+        (cost,) = plan_cost([each], [model], solver="paper")
+        assert 60 / 1.5 < 60 * hours(cost.extraction_tflop, "extraction") < 60 * 1.5
+        # The published hours are those of a fit with all images; the others are few-shot.
+        rows = each.train + sum(min(2**k * each.classes, each.train) for k in range(8))
+        fit = cost.probe_tflop / 5 * each.train / rows
+        assert 75 / 1.5 < 60 * hours(fit, "probes") < 75 * 1.5
 
 
 def test_the_disk_is_what_a_store_takes(tmp_path: Path) -> None:
@@ -253,7 +280,7 @@ def test_the_disk_is_what_a_store_takes(tmp_path: Path) -> None:
     with store.writer(key, total=rows, part_size=part) as writer:
         for start in range(0, rows, part):
             index = np.arange(start, min(start + part, rows))
-            writer.write_part(np.ones((len(index), dim), np.float32), index, index, [])
+            writer.write(PartRows(writer.next_index, np.ones((len(index), dim), np.float32), index, index, []))
         writer.finish({})
     taken = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     (cost,) = plan_cost([ImageSet("x", 10, rows, 0)], [card("m", dim)])
@@ -261,7 +288,5 @@ def test_the_disk_is_what_a_store_takes(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_planned() -> None:
-    with pytest.raises(UnknownNameError, match="int8"):
-        plan_cost(FULL_COG, [card("m", 10)], dtype="int8")
     with pytest.raises(UnknownNameError, match="logistic"):
         plan_cost(FULL_COG, [card("m", 10)], solver="knn")

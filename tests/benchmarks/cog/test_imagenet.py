@@ -112,7 +112,7 @@ def test_everything_is_a_view_of_one_extraction(
 
     controls = cells("--controls", "3")
     assert sorted(domains_of(controls)) == ["R1", "R2", "R3"], "the levels are there already"
-    for option in (["--rerank", "path"], ["--rerank", "text"], ["--measure", "wu-palmer"], ["--size", "6"]):
+    for option in (["--rerank", "resnik"], ["--rerank", "text"], ["--measure", "wu-palmer"], ["--size", "6"]):
         other = domains_of(cells(*option))
         assert list(other) == list(found) and any(other[name] != found[name] for name in levels), option
     balanced = cells("--balanced", "3")
@@ -177,7 +177,7 @@ OTHER: dict[str, list[str]] = {
     "levels": ["3"],
     "size": ["4"],
     "measure": ["wu-palmer"],
-    "rerank": ["path"],
+    "rerank": ["resnik"],
     "vectors": ["VECTORS", "--measure", "text"],
     "controls": ["2"],
     "ontology": ["ONTOLOGY", "--seen", "SEEN"],
@@ -239,10 +239,10 @@ def test_every_option_acts_on_imagenet_or_is_refused(
     for words in (
         ["--vectors", str(tmp_path / "vectors.txt")],
         ["--levels", file, "--size", "3"],
-        ["--levels", file, "--measure", "path"],
+        ["--levels", file, "--measure", "resnik"],
         *(
             [option, value, "--data", level]
-            for option, value in (("--controls", "2"), ("--rerank", "path"), ("--size", "4"), ("--levels", "3"))
+            for option, value in (("--controls", "2"), ("--rerank", "resnik"), ("--size", "4"), ("--levels", "3"))
         ),
     ):
         assert main([*run[:2], *run[4:], *(words if "--data" in words else [*run[2:4], *words])]) == 2
@@ -332,7 +332,7 @@ def test_the_whole_of_imagenet_cog_is_planned(small_model: str, home: Path, caps
     (cost,) = plan["models"]
     assert cost["model"] == small_model
     assert min(cost["disk_gb"], cost["extraction_tflop"], cost["probe_tflop"]) > 0
-    arguments = ["--solver", "paper", "--cpu-gflops", "100"]
+    arguments = ["--solver", "paper", "--gpu-gflops", "100"]
     assert main(["cog", "check", "--plan", "--models", small_model, *arguments]) == 0
     text = capsys.readouterr().out
-    assert "7,110,655 per model" in text and " on a CPU, " in text
+    assert "7,110,655 per model" in text and " h on one GPU, " in text

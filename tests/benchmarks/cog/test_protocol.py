@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,17 +12,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.background import run_unseen, start_unseen
 
 from unseen.benchmarks import Workbench, make_benchmark
+from unseen.benchmarks.cog import analysis, protocol
 from unseen.benchmarks.cog.analysis import (
     ConceptScore,
     Line,
     concept_scores,
     decide_levels,
     level_scores,
+    measure_fall,
     order_levels,
     relative_to,
-    slope_sentence,
+    shots_sentence,
     slopes,
     statements,
     trend_sentences,
@@ -94,7 +96,7 @@ def test_levels_of_a_file_are_used_unchanged(world: tuple[str, dict[str, str]], 
     build.save(file)
     again = make_domains(dataset, recipe)
     assert [c.similarity for c in again.domains["L1"].concepts] == [c.similarity for c in build.levels[0].concepts]
-    ranked = make_domains(dataset, replace(recipe, rerank="path", controls=2))
+    ranked = make_domains(dataset, replace(recipe, rerank="resnik", controls=2))
     assert list(ranked.domains) == ["seen", "L1", "L2", "R1", "R2"]
     assert (ranked.domains["L1"].mean_similarity or 0) >= (ranked.domains["L2"].mean_similarity or 0)
     for content, words in (
@@ -194,6 +196,18 @@ def test_a_run_has_every_level_shot_and_seed(outcome: Outcome) -> None:
     assert all(gap.value == pytest.approx(score.mean - base[score.level, score.shots]) for score, gap in relative)
 
 
+def test_the_shots_at_which_levels_differ(outcome: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = list({result.cell.model for result in outcome.results})
+    fall = measure_fall(concept_scores(outcome.results), models)
+    assert fall is not None
+    sentence = shots_sentence(outcome.results, models)
+    assert ("all" in sentence.partition(" with ")[2]) == fall.change.significant
+    for significant, words in ((True, "with all and 1 training"), (False, "with no number")):
+        change = replace(fall.change, adjusted_p=0.001 if significant else 0.9)
+        monkeypatch.setattr(analysis, "measure_fall", lambda scores, names, c=change: replace(fall, change=c))
+        assert words in shots_sentence(outcome.results, models)
+
+
 def test_the_section_is_on_the_page(outcome: Outcome, tmp_path: Path) -> None:
     from unseen.study import write_report
 
@@ -221,21 +235,48 @@ def test_a_second_run_finds_everything_done(world: tuple[str, dict[str, str]], t
     assert set(balanced.results[0].details["train_per_class"]) == {2}
 
 
+def test_long_fits_are_tasks_of_their_own(
+    world: tuple[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers share the fits of one model, each is stored when it is done, and the numbers are those of one task."""
+    options = {**world[1], "levels": 3, "shots": [1, "all"], "seeds": [1, 2]}
+    study = Study.parse(
+        {"models": ["random:test_resnet?size=64"], "datasets": [world[0]], "benchmarks": {"cog": options}}
+    )
+    whole = run(study, tmp_path / "whole")
+    monkeypatch.setattr("unseen.benchmarks.cog.protocol._MANY_IMAGES", 0)
+    calls: list[int] = []
+    probes = protocol.probe_cells
+
+    def counted(cells: list[Cell], *arguments: object, **options: object) -> object:
+        calls.append(len(cells))
+        return probes(cells, *arguments, **options)
+
+    monkeypatch.setattr(protocol, "probe_cells", counted)
+    stored: list[tuple[int, object]] = []
+    single = run_study(
+        study,
+        tmp_path / "single",
+        on_result=lambda result: stored.append((len(calls), result.cell.parameters["shots"])),
+    )
+    assert {r.cell.id: dict(r.metrics) for r in single.results} == {r.cell.id: dict(r.metrics) for r in whole.results}
+    assert calls == [1] * 16, "a task has one level, one number of shots and one seed"
+    assert [done for done, _ in stored] == list(range(1, 17)), "each fit is stored before the next one begins"
+    assert [shots for _, shots in stored] == ["all"] * 8 + [1] * 8, "the longest first"
+    paper = protocol.CogBenchmark(**world[1], levels=3, solver="paper")
+    cells = paper.plan("random:test_resnet?size=64", world[0])
+    assert [len(part) for part in paper.divide(cells, Workbench(tmp_path / "whole"))] == [1] * len(cells)
+
+
 def test_label_noise_knows_the_domains(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     from unseen.benchmarks.cog.noise import label_noise
 
     bench = Workbench(tmp_path / "home")
     recipe = DomainRecipe(**world[1], levels=3)
-    report = label_noise(bench, "random:test_resnet?size=64", world[0], recipe, confidence=0.0, agreement=0.0)
-    assert (report.images, report.classes, report.skipped) == (14 * 6, 14, 0)
-    assert set(report.overconfident) == {
-        f"{a} on {b}" for n in (1, 2, 3) for a, b in ((f"L{n}", "seen"), ("seen", f"L{n}"))
-    }
-    assert all(s.labelled != s.suggested for s in report.suspects)
-    homes = {c.name: d.name for d in make_domains(bench.dataset(world[0]), recipe).domains.values() for c in d.concepts}
-    assert all(s.labelled_domain == homes.get(s.labelled, "") for s in report.suspects)
-    sure = label_noise(bench, "random:test_resnet?size=64", world[0], recipe, confidence=1.0, agreement=1.0)
-    assert len(sure.suspects) <= len(report.suspects)
+    shares, figure = label_noise(bench, "random:test_resnet?size=64", world[0], recipe)
+    assert set(shares) == {f"{a} on {b}" for n in (1, 2, 3) for a, b in ((f"L{n}", "seen"), ("seen", f"L{n}"))}
+    assert list(figure.titles) == list(shares)
+    assert all(row["picture"].startswith("data:image/jpeg") for chart in figure.charts for row in chart.rows)
 
 
 @pytest.mark.slow
@@ -264,7 +305,7 @@ def test_statements_name_the_better_model() -> None:
         *[made_up("c", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
     ]
     scores = level_scores(results)
-    sentences = statements(scores, {"a": "A", "b": "B", "c": "C"})
+    sentences = statements(scores, {"a": "A", "b": "B", "c": "C"}, [("a", "b"), ("a", "c"), ("b", "c")])
     better, worse, tied = sentences[0].split("; ")
     assert better.startswith("A against B: significantly better on seen (+")
     assert worse.startswith("significantly worse on L5 (-")
@@ -291,13 +332,7 @@ def test_all_correct_has_an_interval() -> None:
     assert score.text == f"100.0 [{100 * score.interval.low:.1f}, 100.0]"
 
 
-def test_slope_sentences() -> None:
-    x = np.linspace(0.2, 0.9, 50)
-    noise = np.random.default_rng(0).normal(0, 0.001, 50)
-    assert slope_sentence("M", Line.fit(x, 0.6 * x + noise)).startswith("M loses 6.0 points [6.0, 6.0] per 0.1")
-    assert slope_sentence("M", Line.fit(x, -0.6 * x + noise)).startswith("M gains 6.0 points [6.0, 6.0] per 0.1")
-    flat = slope_sentence("M", Line.fit(x, np.random.default_rng(5).normal(0, 1, 50)))
-    assert flat.startswith("M has no significant trend with distance (")
+def test_slopes() -> None:
     assert slopes([]) == {}
     constant = Line.fit([0.1, 0.2, 0.4], [0.3, 0.3, 0.3])
     assert (constant.slope.value, constant.intercept) == (pytest.approx(0.0, abs=1e-15), pytest.approx(0.3))
@@ -364,30 +399,18 @@ def test_a_kill_in_the_middle_changes_nothing(world: tuple[str, dict[str, str]],
     """`unseen cog run`, killed while results come in and run again: the numbers of an unbroken run, bit for bit."""
     data, options = world
     names = "random:test_resnet?size=64,random:test_efficientnet?size=64"
-    command = [sys.executable, "-m", "unseen", "cog", "run", "--data", data, "--models", names, "--levels", "3"]
-    command += [
-        "--shots",
-        "1,all",
-        "--seeds",
-        "2",
-        "--seen",
-        options["seen"],
-        "--ontology",
-        options["ontology"],
-        "--home",
-    ]
-    subprocess.run([*command, str(tmp_path / "unbroken")], check=True, capture_output=True, timeout=300)
-    broken = subprocess.Popen(
-        [*command, str(tmp_path / "broken")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    while broken.poll() is None and not _scores(tmp_path / "broken"):
+    words = ["cog", "run", "--data", data, "--models", names, "--levels", "3", "--shots", "1,all", "--seeds", "2"]
+    words += ["--seen", options["seen"], "--ontology", options["ontology"], "--home"]
+    assert run_unseen(tmp_path, *words, tmp_path / "unbroken").code == 0
+    broken = start_unseen(tmp_path, *words, tmp_path / "broken")
+    while broken.is_running and not _scores(tmp_path / "broken"):
         time.sleep(0.01)
-    broken.kill()
+    broken.send_signal(signal.SIGKILL)
     broken.wait()
     before = _scores(tmp_path / "broken")
     expected = _scores(tmp_path / "unbroken")
     assert 0 < len(before) <= len(expected) == 32
-    subprocess.run([*command, str(tmp_path / "broken")], check=True, capture_output=True, timeout=300)
+    assert run_unseen(tmp_path, *words, tmp_path / "broken").code == 0
     assert _scores(tmp_path / "broken") == expected
 
 

@@ -8,20 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unseen.benchmarks.rank.answer import answer, combine, with_truth
+from unseen.benchmarks.rank.answer import answer, combine, mean_rank, with_truth
 from unseen.benchmarks.rank.expected import written_numbers
-from unseen.benchmarks.rank.halving import Dropped, with_dropped
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
 
-SHARED = {"split": "train", "sample": 0, "resamples": 2, "seed": 0}
+SHARED = {"split": "train", "sample": 0, "seed": 0}
 
 
-def record(value: float, draws: list[float], **cell: Any) -> Result:
+def record(value: float, **cell: Any) -> Result:
     details = {
         "terms": [value],
-        "draws": [[float(d)] for d in draws],
-        "draw_images": 3,
         "notes": [],
         "images": 6,
         "total": 8,
@@ -34,7 +31,7 @@ def record(value: float, draws: list[float], **cell: Any) -> Result:
 
 def scored(model: str, score: str, value: float, layer: str | None = "pooled", **rest: Any) -> Result:
     parameters = {"score": score, **({"layer": layer} if layer else {}), **SHARED, **rest.pop("shared", {})}
-    return record(value, [value, value], model=model, parameters=parameters, **rest)
+    return record(value, model=model, parameters=parameters, **rest)
 
 
 def probed(model: str, hits: np.ndarray, *, flops: int = 0, **rest: Any) -> Result:
@@ -47,56 +44,33 @@ def failed(model: str, score: str, error: str, layer: str | None = "pooled") -> 
     return Result(scored(model, score, 0.0, layer).cell, error=error)
 
 
-def test_mean_ranks_of_all_images_and_of_half_samples_by_hand() -> None:
+def test_mean_ranks_by_hand() -> None:
     records = [
-        {"nleep": record(3, [3, 3, 1, 1]), "logme": record(1, [9, 9, 1, 1])},
-        {"nleep": record(2, [2, 2, 2, 2]), "logme": record(3, [1, 1, 2, 2])},
-        {"nleep": record(1, [1, 1, 3, 3]), "logme": record(2, [0, 0, 3, 3])},
+        {"nleep": record(3), "logme": record(1)},
+        {"nleep": record(2), "logme": record(3)},
+        {"nleep": record(1), "logme": record(2)},
     ]
-    found = combine(records, ["nleep", "logme"])
-    assert found.mean_ranks.tolist() == [2.0, 1.5, 2.5]
-    # Draws about their means: nleep 3 +- 1, 2, 1 -+ 1; logme 1 +- 4, 3 -+ 0.5, 2 -+ 1.5.
-    assert found.draws.tolist() == [[1, 2, 3], [1, 2, 3], [2.5, 1.75, 1.75], [2.5, 1.75, 1.75]]
-
-
-def first_share(records: list[Result]) -> float:
-    """Return the share of half-samples in which the first of two candidates has the better mean rank."""
-    return float(np.mean(combine([{"logme": one} for one in records], ["logme"]).draws[:, 0] == 1))
-
-
-def test_draws_are_centred_on_the_score_of_all_images_and_scaled_to_their_number() -> None:
-    """A bias of few images, even another one for every candidate, does not move the ranks."""
-    generator = np.random.default_rng(0)
-    noise = generator.normal(size=400)
-    biased = [record(1.0, list(1.0 + noise + 5.0)), record(0.0, list(-noise - 7.0))]
-    plain = [record(1.0, list(1.0 + noise)), record(0.0, list(-noise))]
-    assert first_share(biased) == pytest.approx(first_share(plain))
-    centred = noise - noise.mean()
-    assert first_share(biased) == pytest.approx(np.mean(1 + 2 * centred > 0), abs=0.01)
-    # A tenth of the images scatters three times as much as all of them would.
-    for one in plain:
-        one.details.update(images=1000, draw_images=100)
-    assert first_share(plain) == pytest.approx(np.mean(1 + 2 * centred / 3 > 0), abs=0.01)
+    values, counted, _ = combine(records, ["nleep", "logme"])
+    assert mean_rank([values[name] for name in counted], 3).tolist() == [2.0, 1.5, 2.5]
 
 
 def test_a_score_that_some_candidates_lack_does_not_count_and_the_reason_is_noted() -> None:
     records = [
-        {"leep": failed("a", "leep", "no class head", None), "logme": record(1, [1, 1])},
-        {"leep": record(-1, [-1, -1]), "logme": record(2, [2, 2])},
+        {"leep": failed("a", "leep", "no class head", None), "logme": record(1)},
+        {"leep": record(-1), "logme": record(2)},
     ]
-    found = combine(records, ["leep", "logme"])
-    assert found.counted == ("logme",)
-    assert found.notes == ("leep does not count, since 1 of 2 lack it: no class head",)
-    assert np.isnan(found.scores["leep"][0])
+    values, counted, notes = combine(records, ["leep", "logme"])
+    assert counted == ("logme",)
+    assert notes == ["leep does not count, since 1 of 2 lack it: no class head"]
+    assert np.isnan(values["leep"][0])
 
 
 def test_scores_that_differ_by_rounding_are_equal() -> None:
-    records = [{"nleep": record(-1e-17, [0.0])}, {"nleep": record(0.0, [1e-15])}]
-    assert combine(records, ["nleep"]).mean_ranks.tolist() == [1.5, 1.5]
+    assert mean_rank([np.array([-1e-17, 0.0])], 2).tolist() == [1.5, 1.5]
 
 
 def test_no_candidate_is_an_answer_too() -> None:
-    assert combine([], ["nleep"]).counted == ()
+    assert combine([], ["nleep"]) == ({}, (), [])
     found = answer([failed("a", "nleep", "no such file"), failed("b", "nleep", "no weights")])
     assert found.recommendation == "No checkpoint could be ranked."
     assert [(c.model, c.error) for c in found.failed] == [("a", "no such file"), ("b", "no weights")]
@@ -104,10 +78,10 @@ def test_no_candidate_is_an_answer_too() -> None:
 
 
 def test_two_versions_of_a_score_are_not_compared() -> None:
-    new = record(1, [1], version="1 nleep.2")
-    found = combine([{"nleep": record(2, [2], version="1 nleep.1")}, {"nleep": new}], ["nleep"])
-    assert found.counted == ()
-    assert "another version" in found.notes[0]
+    new = record(1, version="1 nleep.2")
+    _, counted, notes = combine([{"nleep": record(2, version="1 nleep.1")}, {"nleep": new}], ["nleep"])
+    assert counted == ()
+    assert "another version" in notes[0]
 
 
 def test_one_layer_fails_alone_and_leep_is_every_layers() -> None:
@@ -168,13 +142,13 @@ def test_ties_are_reported_and_a_much_cheaper_one_is_recommended_with_its_price(
     assert not found.clear
     assert [c.model for c in found.equals] == ["a", "c", "b"]
     assert found.choice is not None and found.choice.model == "b"
-    assert "Fine-tune b: expect 89 ± 3 %" in found.recommendation
-    assert "The lead is not significant: a (89 ± 3 %) and c (89 ± 3 %) are statistically tied" in found.recommendation
-    assert "a has the highest estimate (89 ± 3 %); b is 3.0 times cheaper (300 operations" in found.recommendation
+    assert "Fine-tune b: expect 89 ± 2 %" in found.recommendation
+    assert "The lead is not significant: a (89 ± 2 %) and c (89 ± 2 %) are statistically tied" in found.recommendation
+    assert "a has the highest estimate (89 ± 2 %); b is 3.0 times cheaper (300 operations" in found.recommendation
     assert "and is expected to lose 0.2 points." in found.recommendation
     assert [c.model for c in found.front] == ["d", "b", "c", "a"]
     assert found.to_dict()["pareto"] == ["d", "b", "c", "a"]
-    assert "(Pareto front): d (60 ± 4 %, 1 operations)" in found.front_text({})
+    assert "(Pareto front): d (60 ± 3 %, 1 operations)" in found.front_text({})
     assert [c.may_be_best for c in found.candidates] == [True, True, True, False]
 
 
@@ -184,7 +158,7 @@ def test_a_cheap_candidate_with_little_chance_is_reported_but_not_recommended() 
     assert not found.clear
     assert found.candidates[1].best_share < 0.1
     assert found.choice is not None and found.choice.model == "a"
-    assert "b (67 ± 14 %) cannot be ruled out on 90 images, but has little chance." in found.recommendation
+    assert "b (67 ± 11 %) is statistically tied with it on 90 images." in found.recommendation
 
 
 def test_a_difference_of_few_images_is_not_clear_and_order_and_share_agree() -> None:
@@ -227,14 +201,9 @@ UNKNOWN: dict[str, int | None] = {"flops": None, "parameters": None}
         ({"a": UNKNOWN, "b": {"flops": 5, "parameters": 5}}, "a", "a has the highest estimate."),
         ({"a": {"flops": 5, "parameters": 7}, "b": {"flops": 5, "parameters": 7}}, "a", "a has the highest estimate."),
         (
-            {"a": {"flops": None, "parameters": 7}, "b": {"flops": 1, "parameters": 6}},
-            "b",
-            "b is 1.2 times cheaper (6 parameters) than a.",
-        ),
-        (
             {"a": {"flops": 9}, "b": {"flops": 3}, "c": {"flops": 3}},
             "b",
-            "b is 3.0 times cheaper (3 operations per image) than a.",
+            "b is 3.0 times cheaper (3 operations per image) and is expected to lose 0.0 points.",
         ),
     ],
 )
@@ -292,15 +261,22 @@ def trained(model: str, accuracy: float) -> Result:
 def test_fine_tuning_is_compared_with_its_prediction() -> None:
     ranking = answer([probed("a", hits(0)), probed("b", hits(80))])
     found = with_truth(ranking, [trained("a", 0.44), trained("b", 0.36)])
-    low, high = (100 * value for value in (found.candidates[0].low, found.candidates[0].high))
-    gap = f"{low - 44:.1f} points below the 95 % confidence interval of the prediction"
-    assert f"a 44.0 %, {gap}" in found.recommendation
-    assert f"({low:.1f} to {high:.1f} %)" in found.recommendation
+    assert "a 44.0 %; b 36.0 %." in found.recommendation
     assert "confirm" not in found.recommendation
     inside = with_truth(ranking, [trained("a", 0.9), trained("b", 0.36)])
     assert inside.recommendation.endswith("This confirms what was expected of a.")
-    above = with_truth(ranking, [trained("a", 0.99)])
-    assert "points above the 95 %" in above.recommendation and "confirm" not in above.recommendation
+    assert "confirm" not in with_truth(ranking, [trained("a", 0.99)]).recommendation
+
+
+def test_many_candidates_are_not_all_named() -> None:
+    found = answer(
+        [*(probed(f"c{i}", hits(10, i)) for i in range(25)), *(probed(f"d{i}", hits(300)) for i in range(20))]
+    )
+    text = found.recommendation
+    assert "Ruled out, significantly behind: 20." in text
+    assert " and 21 more are statistically tied with it on 1,000 images." in text
+    assert "Next: fine-tune some of these 25 (--finetune-top 3), or add images." in text
+    assert len(text.split()) < 60
 
 
 def test_a_gap_between_fine_tuning_and_prediction_is_explained() -> None:
@@ -322,22 +298,6 @@ def test_a_gap_between_fine_tuning_and_prediction_is_explained() -> None:
     assert "mostly because of fine-tuning" in with_truth(ranking, [tuned("a", 180, 358)]).recommendation
     same = with_truth(ranking, [tuned("a", 358, 356)])
     assert "no significant gap" in same.recommendation and "confirms" in same.recommendation
-
-
-def test_the_choice_stays_if_another_reached_more_without_a_test() -> None:
-    found = with_truth(answer([probed("a", hits(0)), probed("b", hits(80))]), [trained("a", 0.9), trained("b", 0.95)])
-    assert found.choice is not None and found.choice.model == "a"
-    assert "b reached 5.0 points more than a; this difference was not tested." in found.recommendation
-    assert "confirm" not in found.recommendation
-
-
-def test_the_last_of_dropped_candidates_is_not_the_only_one() -> None:
-    first = answer([probed("a", hits(0)), probed("b", hits(300))])
-    last = answer([probed("a", hits(0))])
-    found = with_dropped(last, [Dropped(first.candidates[1:], 200, 0.001)])
-    assert "only candidate" not in found.recommendation
-    assert "The lead is significant: 30.0 points on b, the next" in found.recommendation
-    assert "on the same 200 images" in found.recommendation
 
 
 def test_the_ranking_and_its_decision_agree() -> None:

@@ -14,7 +14,6 @@ from unseen.backbones import load_backbone, model_cards
 from unseen.backbones.load import check_backbone
 from unseen.benchmarks.rank.details import TRUTH
 from unseen.benchmarks.rank.protocol import RankBenchmark
-from unseen.benchmarks.rank.scoring import half_samples
 from unseen.benchmarks.rank.section import rank_section
 from unseen.benchmarks.rank.table import published_results, published_tables, ranking_rows
 from unseen.benchmarks.workbench import Workbench
@@ -46,17 +45,16 @@ def test_the_table_by_hand() -> None:
     results += [scored("logme", m, "x", v) for m, v in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
     results += [scored("logme", m, "y", v) for m, v in (("a", 1.0), ("b", 3.0), ("c", 2.0))]
     results += [scored("leep", m, "x", v) for m, v in (("a", -2.0), ("b", -1.0))]
-    results += [scored("ncti", m, t, 1.0, v, 0.0) for t in ("x", "y") for m, v in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
+    results += [scored("etran", m, t, 1.0, v) for t in ("x", "y") for m, v in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
     rows = {row.score: row for row in ranking_rows(results)}
-    assert list(rows) == ["leep", "logme", "ncti"]
+    assert list(rows) == ["leep", "logme", "etran"]
     assert rows["logme"].recall_at_1 == 0.5
     assert rows["logme"].relative_at_1 == pytest.approx((1 + 0.6 / 0.9) / 2)
     assert rows["logme"].recall_at_3 == 1.0
     assert rows["logme"].kendall == pytest.approx((1 - 1 / 3) / 2)
     assert (rows["logme"].gflops, rows["logme"].seconds, rows["logme"].pairs) == (2.0, 0.5, 6)
     assert (rows["leep"].tasks, rows["leep"].pairs, rows["leep"].kendall) == (1, 2, -1.0)
-    assert rows["ncti"].kendall == pytest.approx(1.0)
-    assert {row.score for row in ranking_rows(results, models={"a", "b"})} == {"leep", "logme", "ncti"}
+    assert rows["etran"].kendall == pytest.approx(1.0)
     with pytest.raises(DataError, match="truth = true"):
         ranking_rows(results[6:])
 
@@ -90,7 +88,7 @@ def test_a_plan_has_a_cell_per_score_and_one_for_the_truth() -> None:
         ("logme", "deep"),
         ("leep", None),  # of the class head, whatever the layer
     ]
-    assert layers[2].version == "1 logme.1"
+    assert layers[2].version == "2 logme.2"
     with pytest.raises(UnknownNameError, match="logme"):
         RankBenchmark(scores=("logm",))
     with pytest.raises(UsageError, match="learning rate"):
@@ -103,8 +101,8 @@ OTHER: dict[str, tuple[Any, set[str]]] = {
     "layers": (("pooled", "deep"), set()),
     "split": ("val", {"probe", "logme", "leep"}),
     "sample": (50, {"probe", "logme", "leep", "finetune-1"}),
-    "resamples": (3, {"probe", "logme", "leep"}),
     "seed": (1, {"probe", "logme", "leep", "finetune-1", TRUTH}),
+    "metric": ("balanced", {"probe", "logme", "leep"}),
     "truth": (False, set()),
     "learning_rates": ((0.1,), {TRUTH}),
     "steps": ((7,), {TRUTH}),
@@ -117,8 +115,10 @@ OTHER: dict[str, tuple[Any, set[str]]] = {
 def test_every_option_changes_the_cells_that_it_concerns_and_no_other() -> None:
     base = RankBenchmark(scores=("logme", "leep", "finetune-1"), truth=True)
     before = {str(c.parameters["score"]): c.id for c in base.plan("m", "d")}
-    assert {f.name for f in fields(base)} == {*OTHER, "only"}
-    assert base.idle() == set()
+    assert {f.name for f in fields(base)} == {*OTHER, "only", "prefer"}
+    assert base.idle() == {"metric"}, "at its default, it is in no id"
+    chosen = replace(base, prefer="cheap").plan("m", "d")
+    assert [c.id for c in chosen] == list(before.values()), "a policy changes no number"
     for name, (value, concerned) in OTHER.items():
         cells = replace(base, **{name: value}).plan("m", "d")
         assert {c.id for c in cells} != set(before.values()), name
@@ -133,25 +133,11 @@ def test_options_that_no_cell_uses_are_declared_idle() -> None:
         "truth_seeds",
         "batch_size",
         "early_learning_rate",
+        "metric",
     }
-    assert RankBenchmark(scores=("leep",), truth=True).idle() == {"early_learning_rate"}
-    assert RankBenchmark(scores=(), truth=True).idle() >= {"split", "sample", "resamples", "layers"}
-
-
-def test_half_samples_keep_classes_and_give_up_where_they_cannot() -> None:
-    labels = np.repeat([0, 1, 2], [20, 10, 10])
-    samples = half_samples(labels, 5, 0)
-    assert [np.bincount(labels[rows]).tolist() for rows in samples] == [[10, 5, 5]] * 5
-    assert len({tuple(rows) for rows in samples}) == 5
-    assert half_samples(np.array([0, 1, 2, 2]), 5, 0) == []
-
-
-def test_seeds_share_no_half_sample_and_fewer_are_the_first_of_more() -> None:
-    labels = np.repeat([0, 1, 2], 40)
-    many = [{tuple(rows) for rows in half_samples(labels, 40, seed)} for seed in range(4)]
-    assert len(set.union(*many)) == 4 * 40
-    few = half_samples(labels, 3, 0)
-    assert [rows.tolist() for rows in half_samples(labels, 40, 0)[:3]] == [rows.tolist() for rows in few]
+    assert RankBenchmark(scores=("leep",), truth=True).idle() == {"early_learning_rate", "metric"}
+    assert RankBenchmark(scores=("leep",), truth=True, metric="balanced").idle() == {"early_learning_rate"}
+    assert RankBenchmark(scores=(), truth=True).idle() >= {"split", "sample", "layers"}
 
 
 @pytest.mark.parametrize("name", shipped_studies())
@@ -183,7 +169,7 @@ def test_the_small_study_plans(home: Path) -> None:
 @pytest.mark.slow
 def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, small_model: str) -> None:
     (images / "class1" / "bad.png").write_bytes(b"")
-    options = {"scores": ["all"], "truth": True, "steps": 6, "batch_size": 8, "resamples": 3}
+    options = {"scores": ["all"], "truth": True, "steps": 6, "batch_size": 8}
     study = Study("s", (small_model, SECOND), (f"folder:{images}?seed=1",), {"rank": options})
     outcome = run_study(study, home)
     results = outcome.results
@@ -277,7 +263,7 @@ def test_stages_that_make_no_sense_are_refused(images: Path, tmp_path: Path) -> 
     split = load_dataset(f"folder:{images}").split("train")
     with pytest.raises(UsageError, match="ascending"):
         train_stages("test_resnet", split, tmp_path, classes=3, stages=(5, 2))
-    with pytest.raises(DataError, match="counted from 0"):
+    with pytest.raises(UsageError, match="below the number of classes, 2"):
         train_stages("test_resnet", split, tmp_path, classes=2, stages=(1,))
 
 
@@ -353,7 +339,7 @@ def test_variants_of_nleep_are_what_their_names_say() -> None:
     labels = np.arange(80) % 4
     features = draw.normal(size=(4, 12))[labels] + draw.normal(size=(80, 12))
     found = score_terms(find_score("nleep-pca50-2x"), labels, features=features)
-    assert found == (nleep(features, labels, energy=0.5, components_per_class=2, starts=1),)
+    assert found == (nleep(features, labels, energy=0.5, components_per_class=2),)
     for wrong in ("nleep-pca0-2x", "nleep-pca50-0x", "nleep-50-2", "nleep-pca100-1x"):
         with pytest.raises(UnknownNameError, match="ranking score"):
             find_score(wrong)

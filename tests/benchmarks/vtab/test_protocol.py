@@ -478,12 +478,12 @@ def test_selection_over_seeds_takes_the_mean(make_adapter: Callable[..., Finetun
     assert several.waiting() == [(run, 1.0) for run in range(6)]
     found = several.tune()
     for number, setting in enumerate(settings):
-        each = [several._outcome(3 * number + seed)["accuracy"] for seed in range(3)]
+        each = [several.runs[3 * number + seed].outcome()["accuracy"] for seed in range(3)]
         assert found.trials[number]["accuracy"] == pytest.approx(np.mean(each))
         assert {**setting} == {key: found.trials[number][key] for key in setting}
     one = make_adapter("z")
     one.settings = settings
-    assert one.tune().trials[0]["accuracy"] == several._outcome(0)["accuracy"]
+    assert one.tune().trials[0]["accuracy"] == several.runs[0].outcome()["accuracy"]
 
 
 def test_the_recipe_peft_1k_counts_epochs_and_reports_trained_parameters(bench: Workbench) -> None:

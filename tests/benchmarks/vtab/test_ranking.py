@@ -87,8 +87,8 @@ def test_every_output_has_the_same_numbers_and_no_path() -> None:
     assert r"\multicolumn{7}{c}{Natural}" in render.latex_table(table, "t")
     assert "Median over 3 seeds" in " ".join(table.notes)
     (ranking,) = compare(own)
-    found = next(row for row in ranking.to_rows() if row["model"] == "timm:b")
-    assert f"{found['mean']:.1f} [{found['low']:.1f}, {found['high']:.1f}]" == shown
+    (found,) = [row[-1].full for table in ranking.tables({}) for row in table.rows if row[0].text == "timm:b"]
+    assert found == shown
 
 
 def test_roots_that_differ_are_named_by_their_last_part() -> None:
@@ -152,8 +152,9 @@ def test_an_unfinished_model_does_not_shrink_the_comparison() -> None:
     ((left, lacks),) = ranking.incomplete
     assert left.model == "timm:c"
     assert lacks.startswith("18 tasks of 19 missing: Caltech101, ")
-    last = ranking.to_rows()[-1]
-    assert (last["model"], last["mean"], last["incomplete"]) == ("timm:c", None, lacks)
+    incomplete = ranking.tables({})[-1]
+    assert [row[0].text for row in incomplete.rows] == ["timm:c"]
+    assert incomplete.notes == [f"timm:c: {lacks}."]
     (alone,) = compare([result for result in own if result.cell.model == "timm:c"])
     assert (len(alone.tasks), len(alone.rows)) == (1, 18)
 

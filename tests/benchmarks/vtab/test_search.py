@@ -1,25 +1,31 @@
-"""The heavyweight search over engines: the same trials and choice anywhere, killed or not, with a trial that fails.
+"""Searches over engines and adaptations: the same trials and choice anywhere, killed or not, with a trial that fails.
 
 As a script, `python test_search.py HOME TRIALS WORKERS`, it is the search that a test kills.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from unseen.benchmarks import Workbench
+from unseen.backbones.backbone import state_digest
+from unseen.benchmarks import Workbench, make_benchmark
+from unseen.benchmarks.vtab import adapters
 from unseen.engines import Engine, make_engine
 from unseen.features import Extraction
+from unseen.finetuning import train as training
+from unseen.finetuning.trainer import Trainer
 from unseen.study import Study, plan_study, run_study
 
 DATA = "procedural:sprites-location?train=16&val=8&test=8"
@@ -47,7 +53,7 @@ def make_one_fail(study: Study, home: Path) -> Path:
     bench, cells = Workbench(home), plan_study(study, home).cells
     (benchmark,) = study.protocols
     adapter = benchmark._finetuning(cells[0], bench, 0)  # type: ignore[attr-defined]
-    place = adapter._place("trial", adapter.settings[FAILING], 0).with_suffix(".pt")
+    place = adapter.runs[FAILING].checkpoint
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(b"no checkpoint")
     return place.parent
@@ -111,6 +117,87 @@ def test_the_device_of_the_command_is_the_devices_of_the_training(home: Path) ->
         bench = Workbench(home, how=Extraction(device=device))
         adapter = benchmark._finetuning(cells[0], bench, 0)  # type: ignore[attr-defined]
         assert adapter.options.device == device
+
+
+# ---- killed in the middle of each adaptation -------------------------------------------------------------------------
+
+VIT = "random:test_vit?size=16"
+ADAPTATIONS = ("linear", "finetune", "scratch", "lora", "adapter", "vpt", "bitfit", "partial")
+
+
+def kill_self(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def adapt(adaptation: str, home: Path, kill_at: int = 0) -> tuple[list[object], int]:
+    """Evaluate one adaptation, 4 steps for one candidate and 6 for its final training; all checkpoints are kept.
+
+    Args:
+        kill_at: end this process by `kill -9` instead of this update; for linear, before the final fit.
+
+    Returns:
+        Metrics, outcomes per image and a digest of the weights of the final training; and the number of updates here.
+    """
+    updates, weights = 0, ""
+    train, update = training.finetune, Trainer.update
+
+    def counted(self: Trainer, *arguments: Any) -> torch.Tensor:
+        nonlocal updates
+        updates += 1
+        if updates == kill_at:
+            kill_self()
+        return update(self, *arguments)
+
+    def often_saved(*arguments: Any, options: training.FinetuneOptions, **more: Any) -> training.FinetuneResult:
+        nonlocal weights
+        result = train(*arguments, options=replace(options, checkpoint_seconds=0), **more)
+        weights = state_digest(torch.nn.ModuleList([result.module, result.head]))
+        return result
+
+    recipe = {"sweep": "peft-1k", "epochs": 16, "adamw_rates": (0.003,), "weight_decays": (0.01,)}
+    light = {"learning_rates": (0.1, 0.01), "steps": (5,)}
+    options = {"adaptation": adaptation, "seeds": (0,), **(light if adaptation == "linear" else recipe)}
+    benchmark = make_benchmark("vtab", options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "finetune", often_saved)
+        patch.setattr(Trainer, "update", counted)
+        if kill_at:
+            patch.setattr(adapters, "fit_linear", kill_self)
+        results = list(benchmark.evaluate(benchmark.plan(VIT, DATA), Workbench(home)))
+    return [
+        weights,
+        *((dict(r.metrics), r.details["correct"], r.details["validation_accuracy"]) for r in results),
+    ], updates
+
+
+def adapt_alone(adaptation: str, home: Path, kill_at: int) -> None:
+    torch.set_num_threads(1)
+    adapt(adaptation, home, kill_at)
+
+
+def is_killed(adaptation: str, home: Path, kill_at: int) -> bool:
+    """Adapt in a process that ends itself by `kill -9`.
+
+    It is forked from a server that has not computed anything: MKL can hang in forks of processes that have.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.preloaded", "tests.background"])
+    process = context.Process(target=adapt_alone, args=(adaptation, home, kill_at))
+    process.start()
+    process.join(300)
+    return process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("name", ADAPTATIONS)
+def test_kill_nine_in_the_middle_of_each_adaptation_changes_no_number(name: str, tmp_path: Path) -> None:
+    whole, updates = adapt(name, tmp_path / "whole")
+    assert updates == (0 if name == "linear" else 10)
+    home = tmp_path / "killed"
+    assert is_killed(name, home, 3)  # in the training of the candidate, after two of four steps
+    assert is_killed(name, home, 5)  # after its other two, and two of the six steps of the final training
+    resumed, updates = adapt(name, home)
+    assert resumed == whole
+    assert updates == (0 if name == "linear" else 4)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from unseen import evaluate_zeroshot
 from unseen.benchmarks import make_benchmark
+from unseen.benchmarks.benchmark import benchmark_of, command_of
+from unseen.benchmarks.workbench import given_models
+from unseen.benchmarks.zsl.details import details_of, parameters_of
 from unseen.benchmarks.zsl.protocol import ZslBenchmark
+from unseen.benchmarks.zsl.tables import zsl_tables
 from unseen.cli import main
-from unseen.core.errors import DataError, UnknownNameError, UnseenError
+from unseen.core.errors import DataError, UnknownNameError, UnseenError, UsageError
 from unseen.core.records import Result
 from unseen.engines import make_engine
+from unseen.stats import split_interval
 from unseen.study import Study, plan_study, run_study
 from unseen.zeroshot.catalogue import GROUPS, expand_methods
 
@@ -151,3 +158,95 @@ def test_dropping_is_part_of_a_cell_only_where_it_is_on() -> None:
     on = make_benchmark("zsl", {"methods": ["SAE"], "drop_unknown": True}).plan(MODEL, "d")[0]
     assert "drop_unknown" not in off.parameters
     assert on.parameters["drop_unknown"] is True
+
+
+# ---- random class splits ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    attributes, labels = rng.uniform(size=(20, 8)), np.repeat(np.arange(20), 15)
+    features = attributes[labels] @ rng.normal(size=(8, 24)) + rng.normal(size=(300, 24))
+    return {"features": features, "labels": labels, "attributes": attributes}
+
+
+def run_splits(home: Path, dataset: str, **options: object) -> list[Result]:
+    study = Study("splits", (given_models(dataset)[0],), (dataset,), {"zsl": {"grid": "quick", **options}})
+    with make_engine("local", workers=1) as engine:
+        outcome = run_study(study, home, engine)
+    assert not outcome.failed
+    return list(outcome.results)
+
+
+def by_split(results: list[Result]) -> dict[tuple[str, int], Result]:
+    return {(parameters_of(r).method, parameters_of(r).class_split): r for r in results}
+
+
+def test_random_class_splits_are_stored_one_by_one_and_resumed(
+    home: Path, tmp_path: Path, arrays: dict[str, np.ndarray]
+) -> None:
+    np.savez(tmp_path / "own.npz", **arrays)
+    name, methods = f"features:{tmp_path}/own.npz", ["ESZSL", "SAE"]
+    alone = run_splits(home, name, methods=methods)
+    three = by_split(run_splits(home, name, methods=methods, splits=3))
+    assert {cell.cell.id for cell in alone} < {result.cell.id for result in three.values()}
+    assert len({tuple(details_of(three["SAE", k]).per_class) for k in range(4)}) == 4, "other classes in each split"
+    five = by_split(run_splits(home, name, methods=methods, splits=5))
+    assert all(five[key].metrics == result.metrics for key, result in three.items())
+    assert [details_of(five["SAE", k]).pool for k in (0, 5)] == [20, 20]
+    answer = evaluate_zeroshot(**_renamed(arrays), methods=methods, grid="quick", splits=5)
+    for key, result in by_split(list(answer.splits)).items():
+        stored = five[key].metrics
+        assert all(result.metrics[m] == pytest.approx(stored[m]) for m in ("zsl", "ts", "tr", "H", "AUSUC"))
+    assert len(answer.splits) == 10
+    usual, table = zsl_tables(list(five.values()), {})
+    assert usual.caption.startswith("By method")
+    assert table.caption.startswith("Over random class splits")
+    decision = answer.decision(over="splits")
+    shown = {row[0].text: row[1] for row in table.rows}
+    for method in methods:
+        values = [five[method, k].metrics["zsl"] for k in range(1, 6)]
+        assert shown[method].value == pytest.approx(np.mean(values)) == pytest.approx(decision.intervals[method].value)
+        assert shown[method].interval == decision.intervals[method] == split_interval(values, 4, 20)
+        assert len(shown[method].cells) == 5
+    assert [row[0].text for row in table.rows] == list(decision.order)
+    assert "5 random class splits with 4 of 20 classes unseen" in table.notes[0]
+    assert any("classes in 5 random splits" in note for note in table.notes)
+
+
+def _renamed(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {"embeddings" if name == "attributes" else name: value for name, value in arrays.items()}
+
+
+def test_a_published_split_is_divided_anew(home: Path, tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+    labels = arrays["labels"]
+    held = np.where(np.arange(300) % 5 == 0, "test_seen", "trainval")
+    np.savez(tmp_path / "fixed.npz", **arrays, split=np.where(labels < 15, held, "test_unseen"))
+    found = by_split(run_splits(home, f"features:{tmp_path}/fixed.npz", methods=["ESZSL"], splits=2))
+    assert list(details_of(found["ESZSL", 0]).per_class) == [str(i) for i in range(15, 20)]
+    for number in (1, 2):
+        details = details_of(found["ESZSL", number])
+        assert (details.seen_classes, details.unseen_classes, details.test_images) == (15, 5, 75)
+        assert details.train_images + details.seen_test_images == 225, "every image is used"
+        assert details.seen_test_images == 45, "a fifth of each seen class"
+
+
+def test_random_class_splits_need_classes_to_sample_from(release: Path, home: Path) -> None:
+    with pytest.raises(UsageError, match="two or more"):
+        ZslBenchmark(splits=1)
+    with pytest.raises(UsageError, match="samples classes of PS or SS"):
+        ZslBenchmark(splits=3, split="all")
+    with pytest.raises(UsageError, match="a share of classes"):
+        evaluate_zeroshot(np.ones((4, 2)), [0, 0, 1, 1], np.ones((2, 2)), unseen=[0, 1], splits=3)
+    study = Study("splits", ("xlsa17:res101",), (f"xlsa17:AWA1?root={release}",), {"zsl": {"splits": 3}})
+    with pytest.raises(UnseenError, match="the audit clears 2"):
+        plan_study(study, home)
+
+
+def test_the_command_of_a_cell_of_a_random_split_plans_it() -> None:
+    cells = ZslBenchmark(methods=("SAE",), splits=4).plan("features:own", "features:own.npz")
+    for cell in cells:
+        assert cell.id in {each.id for each in benchmark_of(cell).plan(cell.model, cell.dataset)}
+    assert "--splits 4" in command_of(cells[-1])
+    assert "--splits" not in command_of(cells[0])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unseen.core.errors import DataError, UnseenError, UsageError
+from unseen.core.errors import DataError, UnseenError
 from unseen.core.extras import ensure_torchvision
 from unseen.data import load_dataset
 from unseen.data.adapters import as_dataset, label_object
@@ -204,12 +204,6 @@ def test_datasets_of_torchvision(tmp_path: Path) -> None:
 
     part, own = label_object(Subset(theirs, [17, 3, 4]))
     assert part.split("all").names[0] == theirs.samples[17][0] and own is not None and own.tolist() == [2, 0, 0]
-    named = load_dataset("torchvision:FakeData?size=24&image_size=3,16,16&num_classes=3")
-    assert sum(len(split) for split in named.splits.values()) == 24
-    with pytest.raises(UsageError, match="Did you mean 'CIFAR10'"):
-        load_dataset("torchvision:CIFAR01?root=x")
-    with pytest.raises(DataError, match="not found"):
-        load_dataset(f"torchvision:CIFAR10?root={tmp_path}")
 
 
 def test_a_dataset_whose_images_are_normalised_already_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import mmap
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -113,7 +116,7 @@ def test_the_revision_follows_the_content(write: Write) -> None:
         ({"attributes": FULL["attributes"][:4]}, r"shape \(4, 5\) and there are 6 class names"),
         ({"class_names": NAMES[[0, 0, 1, 2, 3, 4]]}, "occurs twice"),
         ({"split": np.where(LABELS > 3, "tset", "train")}, "'tset'.*train, val, test are possible"),
-        ({"split": np.where(np.arange(60) % 2, "test_unseen", "trainval")}, "images in trainval and in test_unseen"),
+        ({"split": np.where(np.arange(60) % 2, "test_unseen", "trainval")}, "test classes are not unseen"),
         ({"split": SPLIT[:-1]}, r"split has shape \(59,\)"),
         ({"folds": np.full((3, 6), 2)}, "folds must be 0 or 1"),
         ({"split": None}, "folds need a split"),
@@ -182,3 +185,61 @@ def test_zsl_look_prints_the_interpretation(write: Write, home: Path, capsys: py
         "trainval 32, test_seen 8, test_unseen 20", "3 folds of classes", "1 to 2 descriptions per class",
     ):  # fmt: skip
         assert words in shown, words
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["stored npz", "compressed npz", "columns", "npy", "h5"])
+def test_features_are_memory_mapped(tmp_path: Path, kind: str, dtype: type) -> None:
+    rows, path = FEATURES.astype(dtype), tmp_path / f"own.{kind.rpartition(' ')[2]}"
+    if kind == "npy":
+        np.save(path, rows)
+        np.save(tmp_path / "labels.npy", LABELS)
+    elif kind == "h5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("features", data=rows, chunks=(7, 3), compression="gzip")
+            file.create_dataset("labels", data=LABELS)
+    else:
+        path = tmp_path / "own.npz"
+        rows = np.asfortranarray(rows) if kind == "columns" else rows
+        (np.savez_compressed if kind.startswith("compressed") else np.savez)(path, features=rows, labels=LABELS)
+    name = f"features:{path}" + (f"?labels={tmp_path}/labels.npy" if kind == "npy" else "")
+    found = load_dataset(name).given_features["own"]()  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(found, rows)
+    base: Any = found
+    while isinstance(base, np.ndarray):
+        assert not base.flags.writeable
+        base = base.base
+    assert isinstance(base, mmap.mmap)
+
+
+MEMORY = """
+import resource, sys
+import numpy as np
+from pathlib import Path
+from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.zsl.protocol import ZslBenchmark
+from unseen.zeroshot.protocol import evaluate_method
+
+name = f"features:{sys.argv[1]}"
+bench, options = Workbench(Path(sys.argv[2])), ZslBenchmark(methods=("SAE",), split="PS")
+import unseen.zeroshot.protocol as protocol
+protocol._BLOCK_FEATURES = 1_000_000
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+problem = options.assemble(options.inputs(bench, "features:large", name))[0]
+found = evaluate_method("SAE", problem, grid=[{"lam": 1.0}])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, len(problem.test_unseen))
+"""
+
+
+@pytest.mark.slow
+def test_test_images_are_not_loaded_as_a_whole(tmp_path: Path) -> None:
+    """256 MB of features, of which 2 MB are of seen classes, take less than half of that with the libraries."""
+    labels = np.concatenate([np.repeat(np.arange(8), 60), np.repeat(np.arange(8, 12), 15_880)])
+    features = np.random.default_rng(0).random((len(labels), 1000), np.float32)
+    split = np.where(labels >= 8, "test_unseen", "trainval")
+    attributes = np.random.default_rng(1).random((12, 5))
+    np.savez(tmp_path / "large.npz", features=features, labels=labels, split=split, attributes=attributes)
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "large.npz"), str(tmp_path)]
+    grown, tested = map(int, subprocess.run(command, capture_output=True, check=True, text=True).stdout.split())
+    assert tested == 63_520
+    assert grown < 127_000, f"{grown:,} kB"

@@ -4,106 +4,57 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from unseen.backbones.backbone import Forward
-from unseen.backbones.forwards import classifier_forward, output_forward, timm_forward
-from unseen.backbones.sources.timm import create_timm
+from unseen.backbones.forwards import classifier_forward, output_forward
+from unseen.backbones.sources.cog import CogModel, Stage
+from unseen.backbones.sources.timm import create_timm, timm_forward
 from unseen.backbones.sources.torchvision import create_torchvision
-from unseen.core.errors import UnknownNameError
 from unseen.core.extras import ensure_torchvision
 
 
-def build_network(architecture: str, *, head: bool) -> tuple[nn.Module, Forward]:
-    """Build a network with random weights, in evaluation mode, and its forward function.
+def build_network(model: CogModel) -> tuple[nn.Module, Forward]:
+    """Build the network of a model with random weights, in evaluation mode, and its forward function."""
+    name = model.card.architecture
+    if name == "nat-m4":
+        network: nn.Module = NATNet(model.stages)
+    elif name == "t2t-vit-t-14":
+        network = T2TViT()
+    elif name in ("inception_v3", "vgg19_bn"):
+        # torchvision initialises weights on construction, a minute of random numbers that are overwritten later.
+        network = create_torchvision(name, init_weights=False)
+    elif name == "resnet50_clip":
+        # timm calls the projection of the attention pool a classifier: with 1024 outputs it is `encode_image`.
+        network = create_timm(name, num_classes=1024)
+    else:
+        network = create_timm(name.partition("-same")[0], num_classes=1000 if model.head else 0)
+        if "-same" in name:
+            _pad_at_end(network, convolutions=name == "resnet50-same")
+    if model.classifier == "output":
+        return network.eval(), output_forward
+    return network.eval(), classifier_forward(model.classifier) if model.classifier else timm_forward
 
-    Args:
-        head: whether to build the class head of 1000 classes.
-    """
-    if architecture not in ARCHITECTURES:
-        raise UnknownNameError("architecture of ImageNet-CoG", architecture, ARCHITECTURES)
-    build, forward = ARCHITECTURES[architecture]
-    return build(1000 if head else 0).eval(), forward
 
-
-def _timm(name: str) -> Callable[[int], nn.Module]:
-    return lambda classes: create_timm(name, num_classes=classes)
-
-
-def _torchvision(name: str) -> Callable[[int], nn.Module]:
-    # torchvision initialises weights on construction, a minute of random numbers that are overwritten later.
-    return lambda _classes: create_torchvision(name, init_weights=False)
-
-
-def _resnet_same(*, convolutions: bool) -> Callable[[int], nn.Module]:
-    """Build a ResNet-50 padded as in TensorFlow and JAX: strided layers are padded at the end first.
+def _pad_at_end(model: Any, *, convolutions: bool) -> None:
+    """Pad a ResNet-50 as TensorFlow and JAX do: strided layers are padded at the end first.
 
     Args:
         convolutions: whether the convolutions are padded so too (JAX), or the first pooling alone (SimCLR, whose
             TensorFlow code pads convolutions itself, evenly).
     """
-
-    def build(classes: int) -> nn.Module:
-        model = create_timm("resnet50", num_classes=classes)
-        layers: Any = import_module("timm.layers")
-        model.maxpool = layers.create_pool2d("max", kernel_size=3, stride=2, padding="same")
-        for name, layer in list(model.named_modules()) if convolutions else ():
-            if isinstance(layer, nn.Conv2d) and layer.stride != (1, 1) and layer.kernel_size != (1, 1):
-                same = layers.Conv2dSame(
-                    layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, bias=False
-                )
-                model.set_submodule(name, same)
-        return model
-
-    return build
-
-
-#: A transformer's class token after the last norm; a distillation token is ignored.
-_CLASS_TOKEN = classifier_forward("head")
-
-#: By architecture of a card: from the number of classes (0 without a head) to the network, and its forward function.
-ARCHITECTURES: dict[str, tuple[Callable[[int], nn.Module], Forward]] = {
-    "resnet50": (_timm("resnet50"), timm_forward),
-    "resnet152": (_timm("resnet152"), timm_forward),
-    "resnet50-same": (_resnet_same(convolutions=True), timm_forward),
-    "resnet50-same-pool": (_resnet_same(convolutions=False), timm_forward),
-    # timm calls the projection of the attention pool a classifier: with 1024 outputs it is `encode_image`.
-    "resnet50_clip": (lambda _classes: create_timm("resnet50_clip", num_classes=1024), output_forward),
-    "efficientnet_b1": (_timm("efficientnet_b1"), timm_forward),
-    "efficientnet_b4": (_timm("efficientnet_b4"), timm_forward),
-    "deit_small_patch16_224": (_timm("deit_small_patch16_224"), _CLASS_TOKEN),
-    "deit_small_distilled_patch16_224": (_timm("deit_small_distilled_patch16_224"), _CLASS_TOKEN),
-    "deit_base_distilled_patch16_384": (_timm("deit_base_distilled_patch16_384"), _CLASS_TOKEN),
-    "inception_v3": (_torchvision("inception_v3"), classifier_forward("fc")),
-    "vgg19_bn": (_torchvision("vgg19_bn"), classifier_forward("classifier.6")),
-    "t2t-vit-t-14": (lambda _classes: T2TViT(), _CLASS_TOKEN),
-    "nat-m4": (lambda _classes: NATNet(), classifier_forward("classifier")),
-}
-
-
-class Stage(NamedTuple):
-    """One stage: blocks are (kernel, expansion); the first of them has the stride and changes the width."""
-
-    width: int
-    stride: int
-    attends: bool
-    blocks: tuple[tuple[int, int], ...]
-
-
-#: The published subnet: kernel sizes and expansions in order, stage by stage.
-NAT_M4: tuple[Stage, ...] = (
-    Stage(32, 2, False, ((3, 3), (5, 4), (3, 3))),
-    Stage(48, 2, True, ((5, 4), (5, 4), (3, 6), (5, 3))),
-    Stage(96, 2, False, ((7, 6), (5, 6), (3, 3), (5, 4))),
-    Stage(136, 1, True, ((3, 6), (5, 6), (7, 6), (3, 4))),
-    Stage(192, 2, True, ((3, 6), (3, 6), (5, 6), (3, 3))),
-)
+    layers: Any = import_module("timm.layers")
+    model.maxpool = layers.create_pool2d("max", kernel_size=3, stride=2, padding="same")
+    for name, layer in list(model.named_modules()) if convolutions else ():
+        if isinstance(layer, nn.Conv2d) and layer.stride != (1, 1) and layer.kernel_size != (1, 1):
+            sizes = layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride
+            model.set_submodule(name, layers.Conv2dSame(*sizes, bias=False))
 
 
 class SqueezeExcite(nn.Module):
@@ -145,12 +96,12 @@ class InvertedBlock(nn.Module):
 class NATNet(nn.Module):
     """The subnet, from images to class logits."""
 
-    def __init__(self) -> None:
+    def __init__(self, stages: Sequence[Stage]) -> None:
         super().__init__()
         width = 24
         self.first_conv = _convolution(3, width, 3, stride=2, act=True)
         blocks: list[nn.Module] = [InvertedBlock(width, width, 3, 1, 1, attends=False)]
-        for stage in NAT_M4:
+        for stage in stages:
             stride = stage.stride
             for kernel, expansion in stage.blocks:
                 blocks.append(InvertedBlock(width, stage.width, kernel, stride, expansion, stage.attends))

@@ -22,11 +22,13 @@ import math
 import re
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -36,6 +38,7 @@ from unseen.backbones.model_files import pickled_names
 from unseen.backbones.sources.cog import CogModel
 from unseen.core.arrays import AnyArray
 from unseen.core.errors import CheckpointError, DataError
+from unseen.core.files import read_toml
 from unseen.core.guard import guarded, read_member, reader
 from unseen.core.pickles import StandIn, load_plain_pickle
 from unseen.core.wire import fields, masked_crc32c, varint
@@ -45,8 +48,26 @@ _COUNTERS = "num_batches_tracked"
 
 
 def read_published(model: CogModel, path: Path) -> Tensors:
-    """Read the tensors of a model's file by their published names."""
-    return _FORMATS[model.format](model, path)
+    """Read the tensors of a file by their published names, from the first container of the card that has any."""
+    if model.format == "haiku":
+        return read_haiku_file(path)
+    if model.format == "tensorflow":
+        return read_tensorflow_file(path)
+    tree = read_torch_file(*_zipped_torch_file(path)) if model.format == "zip" else read_torch_file(path, path.name)
+    if model.format == "torchscript":
+        return flatten(tree)
+    for container in model.containers:
+        inside = tree
+        for key in filter(None, container.split(".")):
+            inside = inside.get(key) if isinstance(inside, Mapping) else None
+        if isinstance(inside, Mapping) and (found := {str(k): v for k, v in inside.items() if isinstance(v, Tensor)}):
+            return found
+    wanted = " or ".join(repr(container) for container in model.containers if container) or "its top level"
+    keys = ", ".join(map(repr, list(tree)[:5])) if isinstance(tree, Mapping) else type(tree).__name__
+    raise CheckpointError(
+        f"{model.card.id}: {path.name} has no tensors under {wanted}; it holds {keys or 'nothing'}. "
+        f"{model.file} from {model.page} is needed."
+    )
 
 
 class Record(dict[str, object]):
@@ -70,17 +91,13 @@ def read_torch_file(source: Path | bytes, name: str) -> object:
         source: the file, or its contents.
         name: what to call it in an error.
     """
-    if isinstance(source, bytes):
-        return _read_torch(io.BytesIO(source), name)
-    if not source.is_file():
+    if isinstance(source, Path) and not source.is_file():
         raise CheckpointError(f"no checkpoint at {source}.")
-    with source.open("rb") as file:
-        return _read_torch(file, name)
-
-
-def _read_torch(file: BinaryIO, name: str) -> object:
-    with guarded(name, "a torch file", error=CheckpointError):
-        file = _without_code(file)
+    with (
+        guarded(name, "a torch file", error=CheckpointError),
+        source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as opened,
+    ):
+        file = _without_code(opened)
         # A pickle of torch names built-in functions by the module that Python 2 had them in.
         names = [re.sub(r"^__builtin__\b", "builtins", each) for each in pickled_names(file, name) or ()]
         file.seek(0)
@@ -105,28 +122,6 @@ def flatten(tree: object) -> Tensors:
     """Return every tensor of nested mappings under dotted names: the state dict of a TorchScript module."""
     found = ((path, name, tensor) for path, tensors in state_dicts(tree) for name, tensor in tensors.items())
     return {f"{path}.{name}" if path else name: tensor for path, name, tensor in found}
-
-
-def _read_torchscript(_: CogModel, path: Path) -> Tensors:
-    return flatten(read_torch_file(path, path.name))
-
-
-def _read_state_dict(model: CogModel, path: Path) -> Tensors:
-    """Read the first of the card's containers that has tensors."""
-    tree = read_torch_file(*_zipped_torch_file(path)) if model.format == "zip" else read_torch_file(path, path.name)
-    for container in model.containers:
-        inside = tree
-        for key in filter(None, container.split(".")):
-            inside = inside.get(key) if isinstance(inside, Mapping) else None
-        tensors = {str(k): v for k, v in inside.items() if isinstance(v, Tensor)} if isinstance(inside, Mapping) else {}
-        if tensors:
-            return tensors
-    wanted = " or ".join(repr(container) for container in model.containers if container) or "its top level"
-    found = ", ".join(map(repr, list(tree)[:5])) if isinstance(tree, Mapping) else type(tree).__name__
-    raise CheckpointError(
-        f"{model.card.id}: {path.name} has no tensors under {wanted}; it holds {found or 'nothing'}. "
-        f"{model.file} from {model.page} is needed."
-    )
 
 
 def _zipped_torch_file(path: Path) -> tuple[Path | bytes, str]:
@@ -306,34 +301,53 @@ def _integers(data: bytes, position: int, count: int) -> tuple[list[int], int]:
     return found, position
 
 
-#: Readers by the name that `cards.toml` uses.
-_FORMATS: dict[str, Callable[[CogModel, Path], Tensors]] = {
-    "torch": _read_state_dict,
-    "zip": _read_state_dict,
-    "torchscript": _read_torchscript,
-    "haiku": lambda _, path: read_haiku_file(path),
-    "tensorflow": lambda _, path: read_tensorflow_file(path),
-}
-
-
-#: From our name of a tensor to the published name, before the prefix of the file.
-Rename = Callable[[str], str]
-
-
 @dataclass(frozen=True)
 class Layout:
-    """How a family of files names and stores the tensors of a network.
+    """How a family of files names and stores the tensors of a network; `layouts.toml` describes the attributes."""
 
-    Attributes:
-        rename: our name to the published one.
-        axes: "torch", or "channels_last" for files of TensorFlow and JAX: convolutions (h, w, in, out), matrices
-            (in, out), one-dimensional tensors with axes of one around them.
-        reverses_input: whether the network was trained on blue-green-red images.
-    """
-
-    rename: Rename
+    rules: tuple[tuple[str, str, int], ...] = ()
     axes: str = "torch"
     reverses_input: bool = False
+    numbered: bool = False
+
+    def rename(self, name: str) -> str:
+        """Return the published name of a tensor, before the prefix of the file."""
+        name = numbered_name(name) if self.numbered else name
+        for pattern, replacement, number in self.rules:
+            name = re.sub(pattern, partial(_replaced, replacement, number), name)
+        return name
+
+
+def _replaced(replacement: str, number: int, match: re.Match[str]) -> str:
+    return replacement.format(*(int(group) + number if group.isdigit() else group for group in match.groups()))
+
+
+@cache
+def layouts() -> Mapping[str, Layout]:
+    """Return the layouts by the names that `cards.toml` uses."""
+    return msgspec.convert(read_toml("unseen.backbones.cog", "layouts.toml"), dict[str, Layout])
+
+
+#: Convolutions of a ResNet-50 in the order of their creation: a shortcut is made before its block.
+_CONVOLUTIONS = [
+    "conv1",
+    *(
+        f"layer{stage}.{block}.{name}"
+        for stage, count in enumerate((3, 4, 6, 3), start=1)
+        for block in range(count)
+        for name in ("downsample.0", "conv1", "conv2", "conv3")[block > 0 :]
+    ),
+]
+
+
+def numbered_name(name: str) -> str:
+    """Return the name of a tensor with the number of its convolution, such as "bn_7.weight"."""
+    path, _, leaf = name.rpartition(".")
+    convolution = path.replace("downsample.1", "downsample.0").replace("bn", "conv")
+    if convolution not in _CONVOLUTIONS:
+        return name
+    number = _CONVOLUTIONS.index(convolution)
+    return f"{'conv' if path == convolution else 'bn'}{f'_{number}' if number else ''}.{leaf}"
 
 
 def fit(model: CogModel, module: nn.Module, tensors: Mapping[str, Tensor]) -> str:
@@ -342,7 +356,7 @@ def fit(model: CogModel, module: nn.Module, tensors: Mapping[str, Tensor]) -> st
     Returns:
         The first difference between the file and the network, which is then unchanged; "" if there is none.
     """
-    layout = LAYOUTS[model.layout]
+    layout = layouts()[model.layout]
     # Batch normalisation's counters are skipped: older files lack them, and no feature depends on them.
     shapes = {name: value.shape for name, value in module.state_dict().items() if not name.endswith(_COUNTERS)}
     first = next(iter(shapes))
@@ -377,95 +391,3 @@ def _reordered(tensor: Tensor, axes: str, rank: int) -> Tensor:
     if rank == 2 and tensor.ndim == 2:
         return tensor.T
     return tensor.flatten() if rank == 1 and tensor.numel() == max(tensor.shape, default=1) else tensor
-
-
-def mopro_names(name: str) -> str:
-    """Return MoPro's name: its class head is `classifier`, its `fc` the projection."""
-    return re.sub(r"^fc\.", "classifier.", name)
-
-
-def pycls_names(name: str) -> str:
-    """Return pycls' name of a tensor of timm's EfficientNet: stem, stages s1..s7 of blocks b1.., head."""
-    outside = {"conv_stem": "stem.conv", "bn1": "stem.bn", "conv_head": "head.conv", "bn2": "head.conv_bn"}
-    outside["classifier"] = "head.fc"
-    inside = {"conv_dw": "dwise", "conv_pwl": "lin_proj", "bn3": "lin_proj_bn"}
-    inside |= {"se.conv_reduce": "se.f_ex.0", "se.conv_expand": "se.f_ex.2"}
-    # The blocks of the first stage do not expand: timm builds them without the first convolution.
-    plain = {"bn1": "dwise_bn", "conv_pw": "lin_proj", "bn2": "lin_proj_bn"}
-    expanding = {"conv_pw": "exp", "bn1": "exp_bn", "bn2": "dwise_bn"}
-    part, _, leaf = name.rpartition(".")
-    if not (match := re.match(r"blocks\.(\d+)\.(\d+)\.(.+)", part)):
-        return f"{outside.get(part, part)}.{leaf}"
-    stage, block, inner = int(match[1]) + 1, int(match[2]) + 1, match[3]
-    words = inside | (plain if stage == 1 else expanding)
-    return f"s{stage}.b{block}.{words.get(inner, inner)}.{leaf}"
-
-
-def clip_names(name: str) -> str:
-    """Return the name in OpenAI's `visual` module of a tensor of timm's CLIP ResNet."""
-    kinds = {"conv": "conv", "bn": "bn"}
-    if match := re.match(r"stem\.conv(\d)\.(conv|bn)\.(.+)", name):
-        return f"{kinds[match[2]]}{match[1]}.{match[3]}"
-    if match := re.match(r"stages\.(\d)\.(\d+)\.conv(\d)_\w+\.(conv|bn)\.(.+)", name):
-        return f"layer{int(match[1]) + 1}.{match[2]}.{kinds[match[4]]}{match[3]}.{match[5]}"
-    if match := re.match(r"stages\.(\d)\.(\d+)\.shortcut\.conv\.(conv|bn)\.(.+)", name):
-        return f"layer{int(match[1]) + 1}.{match[2]}.downsample.{0 if match[3] == 'conv' else 1}.{match[4]}"
-    name = name.replace("head.pos_embed", "attnpool.positional_embedding")
-    return re.sub(r"^head\.(q|k|v|proj)\.", lambda m: f"attnpool.{m[1][0].replace('p', 'c')}_proj.", name)
-
-
-def haiku_names(name: str) -> str:
-    """Return Haiku's name of a tensor of a ResNet, as `read_haiku_file` shortens it."""
-    path, _, leaf = name.rpartition(".")
-    path = re.sub(r"^layer(\d)\.(\d+)\.", lambda m: f"block_group_{int(m[1]) - 1}/block_{m[2]}/", path)
-    path = re.sub(r"\b(conv|bn)(\d)$", lambda m: f"{m[1]}_{int(m[2]) - 1}", path)
-    for ours, theirs in {"conv_0": "initial_conv", "bn_0": "initial_bn", "fc": "classifier"}.items():
-        path = theirs if path == ours else path
-    path = path.replace("downsample.0", "shortcut_conv").replace("downsample.1", "shortcut_bn")
-    is_norm = "bn" in path
-    path = re.sub(r"bn(?=_\d$|$)", "batchnorm", path)
-    if leaf.startswith("running_"):
-        return f"{path}/{leaf.removeprefix('running_')}_ema.average"
-    return f"{path}.{({'weight': 'scale', 'bias': 'offset'} if is_norm else {'weight': 'w', 'bias': 'b'})[leaf]}"
-
-
-def simclr_names(blocks: tuple[int, ...] = (3, 4, 6, 3)) -> Rename:
-    """Return the name in SimCLR's TensorFlow code, which numbers layers in the order of their creation.
-
-    Args:
-        blocks: how many blocks each stage has.
-    """
-    order = ["conv1"]
-    for stage, count in enumerate(blocks, start=1):
-        for block in range(count):
-            # The shortcut of a stage's first block is made before the block itself.
-            order += [f"layer{stage}.{block}.downsample.0"] * (block == 0)
-            order += [f"layer{stage}.{block}.conv{n}" for n in (1, 2, 3)]
-    numbers = {convolution: number for number, convolution in enumerate(order)}
-    leaves = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
-
-    def rename(name: str) -> str:
-        path, _, leaf = name.rpartition(".")
-        if path == "fc":
-            return f"head_supervised/linear_layer/dense/{'kernel' if leaf == 'weight' else 'bias'}"
-        if path in numbers:
-            return f"base_model/conv2d{_suffix(numbers[path])}/kernel"
-        convolution = path.replace("downsample.1", "downsample.0").replace("bn", "conv")
-        return f"base_model/batch_normalization{_suffix(numbers[convolution])}/{leaves.get(leaf, leaf)}"
-
-    return rename
-
-
-def _suffix(number: int) -> str:
-    return f"_{number}" if number else ""
-
-
-#: By the name that `cards.toml` uses.
-LAYOUTS: dict[str, Layout] = {
-    "same": Layout(str),
-    "mopro": Layout(mopro_names),
-    "pycls": Layout(pycls_names, reverses_input=True),
-    "clip": Layout(clip_names),
-    "haiku": Layout(haiku_names, axes="channels_last"),
-    "simclr": Layout(simclr_names(), axes="channels_last"),
-}

@@ -8,87 +8,63 @@ folder) is searched: `<folder>/<model>/<published name>`, then the only file of 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import CheckpointError, UnknownNameError, UsageError
-from unseen.core.files import Checksum, DownloadError, download, home
+from unseen.core.files import Checksum, DownloadError, download, home, read_toml
 from unseen.core.identity import file_digest
-from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.records import ModelCard
 from unseen.core.run_record import LoadedModel
 
 
 @dataclass(frozen=True)
+class Stage:
+    """One stage of NAT-M4: blocks are (kernel, expansion); the first of them has the stride and changes the width."""
+
+    width: int
+    stride: int
+    attends: bool
+    blocks: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class CogModel:
-    """A model's card and how its authors publish its weights.
+    """A model's card and how its authors publish its weights; `cards.toml` describes the attributes."""
 
-    Attributes:
-        id: without the scheme, such as "s-dino".
-        layer: where its features are taken, in words.
-        file: the name of the published file.
-        urls: where to download it; the first is `file` itself, others are stored beside it. Empty: by hand, at `page`.
-        sha256: the beginning of the file's checksum, or "" where its authors give none.
-        format: which reader the file needs.
-        containers: dotted keys of the state dict; the first that exists is read.
-        prefixes: what precedes the names in it; the first that fits is used.
-        ignored: regular expressions of names that the network does not need.
-        head: whether the file has a class head.
-        layout: how published names become ours.
-    """
-
-    id: str
     card: ModelCard
-    layer: str
     file: str
-    urls: tuple[str, ...]
     page: str
-    sha256: str
-    format: str
-    containers: tuple[str, ...]
-    prefixes: tuple[str, ...]
-    ignored: tuple[str, ...]
-    head: bool
-    layout: str
+    urls: tuple[str, ...] = ()
+    sha256: str = ""
+    format: str = "torch"
+    containers: tuple[str, ...] = ("",)
+    prefixes: tuple[str, ...] = ("",)
+    ignored: tuple[str, ...] = ()
+    head: bool = True
+    layout: str = "same"
+    layer: str = "global average pool"
+    classifier: str = ""
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Return the id without the scheme, such as "s-dino"."""
+        return self.card.id.removeprefix("cog:")
 
 
 @cache
 def cog_models() -> Mapping[str, CogModel]:
     """Return every model by its id, in the order of the paper."""
-    table = tomllib.loads(files("unseen.backbones.cog").joinpath("cards.toml").read_text(encoding="utf-8"))
-    return {entry["id"]: _model({**table["defaults"], **entry}) for entry in table["models"]}
-
-
-def _model(entry: Mapping[str, Any]) -> CogModel:
-    card = ModelCard(
-        id=f"cog:{entry['id']}",
-        name=entry["name"],
-        group=entry["group"],
-        paper="cog",
-        architecture=entry["architecture"],
-        parameters=entry["parameters"],
-        feature_dim=entry["feature_dim"],
-        preprocessing=Preprocessing(
-            size=entry["size"],
-            resize=entry["size"],
-            interpolation="bicubic",
-            mean=tuple(entry["mean"]),
-            std=tuple(entry["std"]),
-        ),
-        source=entry["urls"][0] if entry["urls"] else entry["page"],
-        license=entry["license"],
-        citation=entry["citation"],
-        notes="; ".join(filter(None, (entry["notes"], "" if entry["sha256"] else "no published checksum"))),
-    )
-    own: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
-    return CogModel(card=card, **{field.name: own[field.name] for field in fields(CogModel) if field.name != "card"})
+    found = msgspec.convert(read_toml("unseen.backbones.cog", "cards.toml")["models"], list[CogModel])
+    return {model.id: model for model in found}
 
 
 class CogSource(BackboneSource):
@@ -125,7 +101,7 @@ def load_cog(model: CogModel, path: Path, name: ModelName) -> Backbone:
     if preprocessing.size != card.preprocessing.size and card.architecture.startswith(("deit", "t2t", "resnet50_clip")):
         raise UsageError(f"{card.id} takes images of {card.preprocessing.size} pixels only; leave size= out.")
     tensors = read_published(model, path)
-    module, forward = build_network(card.architecture, head=model.head)
+    module, forward = build_network(model)
     if difference := fit(model, module, tensors):
         raise CheckpointError(
             f"{card.id}: {path.name} does not fit {card.architecture}: {difference}. The file begins with "

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from unseen.backbones.backbone import Backbone, CallableTransform, Forward, TextTower
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.model_files import files_digest, safetensors_header
-from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, UnseenError, first_line
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError
 from unseen.core.extras import cached_file, check_available, ensure_torchvision, import_extra
 from unseen.core.guard import guarded
 from unseen.core.isolate import Trial, try_isolated
@@ -90,6 +90,9 @@ class HfSource(TransformersSource):
         # The cache keeps a snapshot per commit: its folder is named after it.
         return f"{repository} {config.resolve().parent.name if config else revision or 'main'}"
 
+    def repository(self, name: ModelName) -> str:
+        return name.rest.partition("@")[0]
+
     def _place(self, name: ModelName) -> tuple[str, str | None]:
         repository, _, revision = name.rest.partition("@")
         if repository.count("/") > 1 or not repository:
@@ -103,23 +106,16 @@ def load_transformers(place: str, name: ModelName, revision: str | None = None) 
     """Load a model from a folder or the hub, with its image processor."""
     transformers = _transformers()
     trust = name.flag("trust_remote_code")
-    with _quiet():
-        try:
-            if not trust:
-                _check_folder(_fetch(place, revision), name)
-            more = {"revision": revision, "trust_remote_code": trust}
-            model, info = transformers.AutoModel.from_pretrained(place, output_loading_info=True, **more)
-            processor = transformers.AutoImageProcessor.from_pretrained(place, **more)
-        except UnseenError:
-            raise
-        except Exception as error:  # a dozen kinds, by library and network
-            first = first_line(error).rstrip(".")
-            raise BackboneError(f"{name} could not be loaded: {first}.") from error
+    with _quiet(), guarded(name, "a model of images", error=BackboneError):
+        if not trust:
+            _check_folder(_fetch(place, revision), name)
+        more = {"revision": revision, "trust_remote_code": trust}
+        model, info = transformers.AutoModel.from_pretrained(place, output_loading_info=True, **more)
+        processor = transformers.AutoImageProcessor.from_pretrained(place, **more)
         tokenizer = None
         if hasattr(model, "get_text_features"):
             with contextlib.suppress(OSError, ValueError, ImportError, KeyError):  # image features need no tokenizer
                 tokenizer = transformers.AutoTokenizer.from_pretrained(place, **more)
-    with guarded(name, "a model of images", error=BackboneError):
         built = transformers_backbone(model, name, processor=processor, tokenizer=tokenizer)
     folder = Path(place)
     code = files_digest(folder, ".py") if trust and any(folder.glob("*.py")) else ""
@@ -146,13 +142,22 @@ def _check_folder(folder: Path, name: ModelName) -> None:
                 f"{name}: its configuration names code of the hub ({code}), which was not fetched. Remove that entry, "
                 "or let the code run: trust_remote_code=true."
             )
-    weights = [path for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".bin")]
-    if not weights:
+    if not list_weights(folder):
         return  # transformers states what is missing
-    size = sum(path.stat().st_size for path in weights)
-    trial = Trial(f"{__name__}:check_network", (str(folder),), str(name), "a model", ("transformers",), size, _ROOM)
     local = Path(name.rest).expanduser().is_dir()
     content = files_digest(folder, ".safetensors", ".bin", ".json") if local else folder.name
+    try_network(f"{__name__}:check_network", "transformers", folder, name, content)
+
+
+def list_weights(folder: Path) -> list[Path]:
+    """Return the files of weights in a folder."""
+    return [path for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".bin")]
+
+
+def try_network(check: str, module: str, folder: Path, name: ModelName, content: str) -> None:
+    """Build the network of a folder in a process with limits, unless the same content was built before."""
+    size = sum(path.stat().st_size for path in list_weights(folder))
+    trial = Trial(check, (str(folder),), str(name), "a model", (module,), size, _ROOM)
     try_isolated(trial, content, error=BackboneError)
 
 
@@ -167,24 +172,29 @@ def _named_code(config: object, key: str = "") -> str:
 
 
 def check_network(folder: str) -> None:
-    """Build the network of a configuration without memory for its weights, and compare its size with the weights.
-
-    Raises:
-        CheckpointError: the network has far more parameters than the weights.
-    """
+    """Build the network of a configuration without memory for its weights, and compare its size with the weights."""
     import torch
 
     transformers = _transformers()
     config = transformers.AutoConfig.from_pretrained(folder)
     with torch.device("meta"):
         model = transformers.AutoModel.from_config(config)
+    check_size(model, Path(folder))
+
+
+def check_size(model: nn.Module, folder: Path) -> None:
+    """Compare the size of a network with the weights in a folder.
+
+    Raises:
+        CheckpointError: the network has far more parameters than the weights.
+    """
     wanted = sum(parameter.numel() for parameter in [*model.parameters(), *model.buffers()])
     held = 0
-    for path in Path(folder).iterdir():
+    for path in list_weights(folder):
         if path.suffix == ".safetensors":
             with guarded(path.name, "a safetensors file", error=CheckpointError):
                 held += sum(math.prod(entry["shape"]) for entry in safetensors_header(path).values())
-        elif path.suffix == ".bin":
+        else:
             held += path.stat().st_size // 2
     if wanted > 2 * held + _MORE_PARAMETERS:
         raise CheckpointError(f"its configuration describes {wanted:,} parameters, and its weights hold {held:,}.")

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from unseen.backbones.backbone import Backbone, CallableTransform, ImageTransform, TextTower, read_transform
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.model_files import files_digest
-from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, first_line
+from unseen.backbones.sources.hf import check_size, try_network
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError
 from unseen.core.extras import check_available, ensure_torchvision, import_extra
+from unseen.core.guard import guarded
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.registry import IF_EXISTS
 from unseen.core.run_record import LoadedModel
-from unseen.core.source import IF_EXISTS
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -51,14 +53,14 @@ class OpenClipSource(BackboneSource):
         name.check_options("weights")
         model_name, tag, weights = _chosen(name)
         library = _open_clip()
+        if (folder := _folder(name)) is not None:
+            content = files_digest(folder, ".json", ".safetensors", ".bin")
+            try_network(f"{__name__}:check_network", "torch", folder, name, content)
         if tag:
             _check_cached(library, model_name, tag, name)
-        try:
+        with guarded(name, "a model of open_clip", error=BackboneError):
             model, _, transform = library.create_model_and_transforms(model_name, pretrained=weights or tag or None)
             tokenizer = library.get_tokenizer(model_name)
-        except Exception as error:  # a dozen kinds, by library and network
-            first = first_line(error).rstrip(".")
-            raise BackboneError(f"{name} could not be loaded: {first}.") from error
         built = open_clip_backbone(model, name, transform=transform, tokenizer=tokenizer)
         assert built.loaded is not None
         matched = len(model.state_dict())  # open_clip refuses a file that does not fit
@@ -71,6 +73,15 @@ class OpenClipSource(BackboneSource):
         if (folder := _folder(name)) is not None:
             return files_digest(folder, ".json", ".safetensors", ".bin")
         return f"open_clip {version('open_clip_torch')} {model_name} {tag}"
+
+
+def check_network(folder: str) -> None:
+    """Build the network of a folder without memory for its weights, and compare its size with the weights."""
+    import torch
+
+    with torch.device("meta"):
+        model = _open_clip().create_model(f"local-dir:{folder}", device="meta", load_weights=False)
+    check_size(model, Path(folder))
 
 
 def open_clip_backbone(

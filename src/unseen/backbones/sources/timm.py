@@ -13,16 +13,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unseen.backbones.backbone import FEATURES, Backbone
-from unseen.backbones.forwards import set_image_size, timm_forward
+from unseen.backbones.backbone import FEATURES, Backbone, pool_layer
 from unseen.backbones.load import BackboneSource, ModelName
-from unseen.core.errors import BackboneError, UnknownNameError, UsageError, first_line
+from unseen.core.errors import BackboneError, UnknownNameError, UsageError
 from unseen.core.extras import cached_file, check_available, ensure_torchvision
+from unseen.core.guard import guarded
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 _HUB = "hf-hub:"
 _REGISTERED = re.compile(rb"^@register_model\s+def (\w+)\(", re.MULTILINE)
@@ -42,7 +42,9 @@ class TimmSource(BackboneSource):
 
     def load(self, name: ModelName) -> Backbone:
         self.check(name)
-        _check_weights(name)
+        repository = self.repository(name)
+        if repository and not name.rest.startswith(_HUB) and cached_file(repository, "pytorch_model.bin") is None:
+            check_available(repository, "model.safetensors", what=f"timm:{name.rest}")
         model = create_timm(name.rest, pretrained=True)
         architecture = name.rest.rpartition("/")[2].partition(".")[0]
         loaded = LoadedModel(
@@ -59,6 +61,15 @@ class TimmSource(BackboneSource):
 
     def revision(self, name: ModelName) -> str:
         return f"timm {version('timm')}"
+
+    def repository(self, name: ModelName) -> str:
+        if name.rest.startswith(_HUB):
+            return name.rest.removeprefix(_HUB)
+        published: Any = _timm().models.get_pretrained_cfg(name.rest, allow_unregistered=True)
+        found = str(getattr(published, "hf_hub_id", None) or "")
+        if getattr(published, "file", None):
+            return ""
+        return f"{found}{name.rest}" + ("" if "." in name.rest else f".{published.tag}") if found == "timm/" else found
 
 
 def check_timm(name: str) -> None:
@@ -91,31 +102,12 @@ def _weights_name(model: nn.Module) -> str:
     return file or str(published.get("hf_hub_id") or "") or address.rpartition("/")[2]
 
 
-def _check_weights(name: ModelName) -> None:
-    """Raise at once if the weights are not in the cache and the hub cannot be reached."""
-    if name.rest.startswith(_HUB):
-        return
-    published: Any = _timm().models.get_pretrained_cfg(name.rest, allow_unregistered=True)
-    repository = str(getattr(published, "hf_hub_id", None) or "")
-    if not repository or getattr(published, "file", None):
-        return
-    if repository == "timm/":
-        repository += name.rest if "." in name.rest else f"{name.rest}.{published.tag}"
-    if cached_file(repository, "pytorch_model.bin") is None:
-        check_available(repository, "model.safetensors", what=f"timm:{name.rest}")
-
-
 def create_timm(name: str, *, pretrained: bool = False, num_classes: int | None = None) -> nn.Module:
     """Call `timm.create_model`, with the usual number of classes by default, and raise errors of this package."""
     check_timm(name)
-    try:
+    advice = f"Without weights (timm's cache or network), use random:{name}, or file:WEIGHTS?arch=timm:{name}."
+    with guarded(f"timm:{name}", "a model", error=BackboneError, advice=advice):
         model: nn.Module = _timm().create_model(name, pretrained=pretrained, num_classes=num_classes)
-    except (OSError, RuntimeError, ValueError) as error:
-        first = first_line(error)
-        raise BackboneError(
-            f"timm:{name} could not be loaded: {first}. Its weights come from timm's cache or from the network; "
-            f"without them use random:{name}, or file:WEIGHTS?arch=timm:{name}."
-        ) from error
     return model.eval()
 
 
@@ -131,6 +123,21 @@ def timm_backbone(model: nn.Module, name: ModelName, *, architecture: str) -> Ba
         notes=_settle_size(model, name, preprocessing.size),
         loaded=LoadedModel(architecture=architecture, layer=FEATURES),
     )
+
+
+def timm_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return the input and the output of a timm model's classifier."""
+    model: Any = module
+    maps = model.forward_features(images)
+    pooled = model.forward_head(maps, pre_logits=True)
+    logits = model.forward_head(maps) if model.num_classes else None
+    return pool_layer(pooled), logits
+
+
+def set_image_size(module: nn.Module, size: int) -> None:
+    """Resample the position embeddings or windows of a timm transformer for square images of another size."""
+    model: Any = module
+    model.set_input_size(img_size=(size, size))
 
 
 def _settle_size(model: nn.Module, name: ModelName, size: int) -> tuple[str, ...]:

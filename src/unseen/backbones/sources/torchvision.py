@@ -12,6 +12,7 @@ from unseen.backbones.forwards import classifier_forward, find_classifier, outpu
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.extras import ensure_torchvision
+from unseen.core.guard import guarded
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
@@ -66,15 +67,11 @@ def create_torchvision(name: str, *, weights: str | None = None, **arguments: ob
 
     if name in ("googlenet", "inception_v3") and weights is None:
         arguments = {"init_weights": True, **arguments}
-    try:
+    folder = f"{torch.hub.get_dir()}/checkpoints"
+    advice = f"Without weights ({folder} or network), use random:torchvision:{name}, or a file with ?arch=."
+    with guarded(f"torchvision:{name}", "a model", error=BackboneError, advice=advice):
         chosen = None if weights is None else _published(name, weights)
         model: nn.Module = models.get_model(name, weights=chosen, **arguments)
-    except (OSError, RuntimeError) as error:
-        raise BackboneError(
-            f"torchvision:{name} could not be loaded: {error}. Its weights come from torch's cache "
-            f"({torch.hub.get_dir()}/checkpoints) or from the network; without them use random:torchvision:{name}, or "
-            f"file:WEIGHTS?arch=torchvision:{name}."
-        ) from error
     return model.eval()
 
 

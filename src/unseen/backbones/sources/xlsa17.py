@@ -29,14 +29,13 @@ _CARD = ModelCard(
 class GivenSource(BackboneSource):
     """Names of features that datasets have."""
 
-    listed = False  # it cannot be run
-
     def cards(self) -> Iterator[ModelCard]:
-        yield _CARD
+        return iter(())
 
     def check(self, name: ModelName) -> None:
         if not name.rest or "/" in name.rest:
-            raise UnknownNameError("features of a dataset", f"{name.scheme}:{name.rest}", [_CARD.id])
+            known = [card.id for card in self.cards()]
+            raise UnknownNameError("features of a dataset", f"{name.scheme}:{name.rest}", known)
 
     def load(self, name: ModelName) -> Backbone:
         self.check(name)
@@ -48,3 +47,12 @@ class GivenSource(BackboneSource):
     def revision(self, name: ModelName) -> str:
         self.check(name)
         return "published"
+
+
+class PublishedSource(GivenSource):
+    """Published features of the `xlsa17` datasets."""
+
+    listed = False  # it cannot be run
+
+    def cards(self) -> Iterator[ModelCard]:
+        yield _CARD

@@ -16,7 +16,6 @@ from typing import ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.clip import CLIP
 from unseen.benchmarks.prompting import PromptOptions
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.arrays import BoolArray, FloatingArray, IntArray
@@ -24,13 +23,11 @@ from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.features import FeatureRows
-from unseen.metrics import per_class_accuracy, top_k_correct
+from unseen.metrics import per_class_accuracy
 from unseen.results.grid import pack_correct
-from unseen.results.info import BenchmarkInfo
+from unseen.results.info import BenchmarkInfo, built_in_info
 from unseen.stats import accuracy_interval
-from unseen.zeroshot.problem import audit_unseen
-
-_BLOCK_VALUES = 16_000_000  # scores that are in memory at once
+from unseen.zeroshot.problem import Images, audit_unseen
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class ClipBenchmark(PromptOptions, Benchmark):
     """Options of classification by prompts."""
 
     name: ClassVar[str] = "clip"
-    info: ClassVar[BenchmarkInfo] = CLIP
+    info: ClassVar[BenchmarkInfo] = built_in_info("clip")
 
     split: str = option("test", help="Split to classify.")
 
@@ -98,20 +95,13 @@ class ClipBenchmark(PromptOptions, Benchmark):
 def classify(features: FeatureRows | FloatingArray, labels: IntArray, S: FloatingArray) -> tuple[IntArray, BoolArray]:
     """Return the predicted class of each image, and whether the label is among the five best.
 
-    Scores are computed for blocks of images, so that memory does not grow with images x classes.
-
     Args:
         features: (n, d) rows that can be sliced, in memory or on the disk.
         labels: (n,) rows of S.
         S: class embeddings of `prompt_embeddings`.
     """
     from unseen.zeroshot.prompt import prompt_scores  # imports scikit-learn
+    from unseen.zeroshot.protocol import score_images
 
-    block, classes = max(1, _BLOCK_VALUES // len(S)), np.arange(len(S))
-    best, in_top5 = np.empty(len(labels), np.int64), np.empty(len(labels), np.bool_)
-    for start in range(0, len(labels), block):
-        part = slice(start, start + block)
-        scores = prompt_scores(np.asarray(features[part], np.float64), S)
-        best[part] = scores.argmax(1)
-        in_top5[part] = top_k_correct(labels[part], scores, classes, min(5, len(S)))
-    return best, in_top5
+    found = score_images(prompt_scores, Images(FeatureRows.of(features), labels), S, np.arange(len(S)))
+    return found.best, found.right.get(5, np.ones(len(labels), np.bool_))

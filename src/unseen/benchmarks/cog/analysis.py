@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 from statistics import fmean
 
 import numpy as np
@@ -209,25 +209,13 @@ def concept_scores(results: Sequence[Result], *, shots: Shots = ALL) -> list[Con
             continue
         details = [CogDetails.of(result) for result in group]
         first = details[0]
-        tested = first.test_per_class or (0,) * len(first.concepts)
+        counts = [own or (0,) * len(first.concepts) for own in (first.train_per_class, first.test_per_class)]
         accuracies = np.transpose([each.accuracies for each in details])
-        for concept, values, train, test in zip(first.concepts, accuracies, first.train_per_class, tested, strict=True):
+        for concept, values, train, test in zip(first.concepts, accuracies, *counts, strict=True):
             known = values[~np.isnan(values)]
             if len(known) and concept.similarity is not None:
-                scores.append(
-                    ConceptScore(
-                        model=model,
-                        level=level,
-                        concept=concept.id,
-                        name=concept.name,
-                        accuracy=float(known.mean()),
-                        similarity=concept.similarity,
-                        nearest=concept.nearest or "",
-                        train_images=train,
-                        dataset=group[0].cell.dataset,
-                        test_images=test,
-                    )
-                )
+                about = concept.id, concept.name, float(known.mean()), concept.similarity, concept.nearest or ""
+                scores.append(ConceptScore(model, level, *about, train, group[0].cell.dataset, test))
     return scores
 
 
@@ -286,15 +274,10 @@ def measure_steps(scores: Sequence[ConceptScore], models: Sequence[str]) -> list
         if score.level != SEEN and score.model in models:
             found[score.level][score.concept].append(score.accuracy)
     means = {level: [fmean(values) for values in found[level].values()] for level in order_levels(found)}
+    models_of = {level: max(map(len, own.values())) for level, own in found.items()}
     steps = [
-        Fall(
-            near,
-            far,
-            welch_difference(means[near], means[far]),
-            len(means[near]) + len(means[far]),
-            max(map(len, found[near].values())),
-        )
-        for near, far in pairwise(means)
+        Fall(near, far, welch_difference(one, other), len(one) + len(other), models_of[near])
+        for (near, one), (far, other) in pairwise(means.items())
     ]
     if not all(step.change.known for step in steps):
         return []
@@ -355,18 +338,12 @@ def _ratio(frozen: Interval, tuned: Interval) -> Interval:
 # ---- sentences -------------------------------------------------------------------------------------------------------
 
 
-def statements(
-    scores: Sequence[LevelScore], names: DisplayNames, pairs: Iterable[tuple[str, str]] | None = None
-) -> list[str]:
-    """State for each pair of models on which levels they differ significantly, with all training images.
-
-    Args:
-        pairs: which models to compare; by default every two.
-    """
+def statements(scores: Sequence[LevelScore], names: DisplayNames, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """State for each pair of models on which levels they differ significantly, with all training images."""
     whole = [s for s in scores if s.shots == ALL and not s.control]
     decisions = {level: decision for (level, _), decision in decide_levels(whole).items()}
     found = []
-    for pair in combinations(dict.fromkeys(s.model for s in whole), 2) if pairs is None else pairs:
+    for pair in pairs:
         own = {level: decision.pairs[pair] for level, decision in decisions.items() if pair in decision.pairs}
         verdicts: dict[str, list[str]] = defaultdict(list)
         for level, each in own.items():
@@ -409,15 +386,6 @@ def control_sentence(scores: Sequence[LevelScore], models: Sequence[str]) -> str
     return f"Accuracy on {listed(parts)} random draws of as many concepts."
 
 
-def slope_sentence(name: str, line: Line) -> str:
-    """State the slope: points of accuracy per 0.1 of similarity, without the full stop."""
-    lost = _scaled(line.slope, -_PER)
-    if not lost.significant:
-        return f"{name} has no significant trend with distance ({_points(lost)} per {_PER} of similarity lost)"
-    verb, size = ("loses", _scaled(lost, -1)) if lost.value < 0 else ("gains", lost)
-    return f"{name} {verb} {_points(size, sign='')} per {_PER} of similarity lost"
-
-
 def trend_sentences(scores: Sequence[LevelScore], concepts: Sequence[ConceptScore], names: DisplayNames) -> list[str]:
     """State the trend of each model: a change at every step if all steps are significant, otherwise its slope.
 
@@ -434,7 +402,8 @@ def trend_sentences(scores: Sequence[LevelScore], concepts: Sequence[ConceptScor
             kind = f"Accuracy {verb} significantly at every step from {steps[0].nearest} to {steps[-1].farthest}"
             found[kind].append(f"{name} ({', '.join(TOP1.text(s.mean) for s in own)})")
         elif model in lines:
-            lost = _scaled(lines[model].slope, -_PER)
+            slope = lines[model].slope
+            lost = replace(slope, value=-_PER * slope.value, low=-_PER * slope.high, high=-_PER * slope.low)
             verb = "falls" if lost.value < 0 else "rises"
             trend = f"Accuracy {verb} significantly" if lost.significant else "No significant trend"
             over = f"change per {_PER} of similarity lost, 95 % confidence interval over concepts"
@@ -442,9 +411,19 @@ def trend_sentences(scores: Sequence[LevelScore], concepts: Sequence[ConceptScor
     return [f"{kind}: {listed(models, FEW)}." for kind, models in found.items()]
 
 
-def _scaled(interval: Interval, factor: float) -> Interval:
-    low, high = sorted((factor * interval.low, factor * interval.high))
-    return replace(interval, value=factor * interval.value, low=low, high=high)
+def shots_sentence(results: Sequence[Result], models: Sequence[str]) -> str:
+    """State with how many training images per concept the nearest and the farthest level differ; "" if unknown."""
+    falls = {
+        str(shots): measure_fall(concept_scores(results, shots=shots), models)
+        for shots in order_shots(level_scores(results))
+    }
+    known = {shots: fall for shots, fall in falls.items() if fall is not None}
+    differ = [shots for shots, fall in known.items() if fall.change.significant]
+    if not known:
+        return ""
+    if not differ:
+        return "The nearest and the farthest level differ significantly with no number of training images per concept."
+    return f"The nearest and the farthest level differ significantly with {listed(differ)} training images per concept."
 
 
 def _points(interval: Interval, *, sign: str = "+") -> str:

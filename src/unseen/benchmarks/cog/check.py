@@ -8,6 +8,8 @@ Cost:       images      the train and test images of every set, each through eve
             memory      working copies x 4 bytes x dimensions x training images of the largest set
             extraction  images x operations of a forward pass
             probes      4 x rows x dimensions x classes per pass over the rows, for every set, seed and number of shots
+            hours       operations / (peak x `EFFICIENCY`), the share of a V100's peak that the hours of the authors
+                        imply for ResNet-50: 60 minutes per extraction of a set, 75 per classifier with all images
 Expected:   all of ImageNet-CoG: 6,810,655 training images (1,281,167 seen, 5,529,488 unseen) and 300,000 test images;
             2,048 float32 numbers of each take 58 GB
 """
@@ -15,20 +17,23 @@ Expected:   all of ImageNet-CoG: 6,810,655 training images (1,281,167 seen, 5,52
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
 
+from unseen.backbones import Backbone
+from unseen.backbones.sources.cog import cog_models
 from unseen.benchmarks.cog.details import ALL, Shots
+from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.identity import Values
-from unseen.core.names import is_wnid
+from unseen.core.names import Name
 from unseen.core.records import ModelCard
 from unseen.data import decode_rgb
 from unseen.data.sources.imagenet.cog import Caps, Lists, pick_image_lists, read_split_file
-from unseen.data.sources.imagenet.source import CLASSES, find_in1k, read_validation
+from unseen.data.sources.imagenet.source import find_in1k, read_in1k
 from unseen.data.sources.imagenet.tree import Images, find_tree, some
-from unseen.reports.wording import counted, duration
+from unseen.reports.wording import counted
 
 #: Section 3.4 of the paper: all images, and 1, 2, 4 ... 128 of each concept; five seeds.
 PAPER_SHOTS: tuple[Shots, ...] = (ALL, 1, 2, 4, 8, 16, 32, 64, 128)
@@ -37,9 +42,12 @@ PAPER_SEEDS = 5
 #: bench/cog_cost.py. `paper`: 100 epochs of 30 trials on 80 % of the rows, and of the final fit on all.
 PASSES = {"logistic": 45, "paper": 2_500}
 
-_BYTES = {"float32": 4, "float16": 2}
+#: Share of the peak speed at which a pass through ResNet-50 and the training of a classifier ran for the authors.
+EFFICIENCY = {"extraction": 0.171, "probes": 0.329}
+#: Peak float32 GFLOP/s of a V100.
+V100 = 15_700.0
+
 _ROW = 16  # int64 label and int64 index beside each row of features
-_NO_LIMIT = 10**9  # images per concept
 _PART = 1024  # images per part file, and bytes of its header
 
 
@@ -54,14 +62,10 @@ class ImageSet:
 
 
 #: ILSVRC-2012, and our levels with the images per synset of the Fall 2011 release (at most 1,300 + 50 of each).
-FULL_COG = (
-    ImageSet("in1k", 1000, 1_281_167, 50_000),
-    ImageSet("l1", 1000, 1_119_170, 50_000),
-    ImageSet("l2", 1000, 1_116_139, 50_000),
-    ImageSet("l3", 1000, 1_095_909, 50_000),
-    ImageSet("l4", 1000, 1_106_608, 50_000),
-    ImageSet("l5", 1000, 1_091_662, 50_000),
-)
+_FULL_TRAIN = {
+    "in1k": 1_281_167, "l1": 1_119_170, "l2": 1_116_139, "l3": 1_095_909, "l4": 1_106_608, "l5": 1_091_662
+}  # fmt: skip
+FULL_COG = tuple(ImageSet(name, 1000, train, 50_000) for name, train in _FULL_TRAIN.items())
 
 
 @dataclass(frozen=True)
@@ -199,15 +203,12 @@ def _read_lists(split: Path, levels: Mapping[str, Sequence[str]], problems: list
 def _check_level(
     name: str, concepts: Sequence[str], found: Mapping[str, Images | DataError], lists: Lists, caps: Caps
 ) -> SetCheck:
-    images = {c: found[c] for c in sorted(concepts) if c in found}
-    damaged = {c: str(each) for c, each in images.items() if isinstance(each, DataError)}
-    counts: dict[str, int] = {}
+    damaged = {c: str(each) for c in concepts if isinstance(each := found.get(c), DataError)}
+    images = {c: each for c in sorted(concepts) if isinstance(each := found.get(c), Images)}
+    counts = {c: len(each) for c, each in images.items()}
     short: list[str] = []
     train = test = absent = 0
     for concept, each in images.items():
-        if isinstance(each, DataError):
-            continue
-        counts[concept] = len(each)
         used = list(caps.used(len(each)))
         if concept in lists:
             used = [len(set(each.names).intersection(names)) for names in lists[concept]]
@@ -215,7 +216,7 @@ def _check_level(
         elif not used[0]:
             short.append(concept)
         train, test = train + used[0], test + used[1]
-    missing = sorted(set(concepts) - set(images))
+    missing = sorted(set(concepts) - set(found))
     problems = [f"{len(missing):,} concepts were not found: {some(missing)}"] if missing else []
     if short:
         examples = some([f"{concept} ({counts[concept]})" for concept in short])
@@ -237,25 +238,12 @@ def _check_level(
 
 
 def _check_in1k(root: Path) -> SetCheck:
-    check = SetCheck("in1k", 0, 0, 0, {})
-    problems: list[str] = []
-    notes: list[str] = []
-    test = 0
     try:
-        layout = find_in1k(root)
-        tree = find_tree(layout.train)
-        classes = [each for each in tree.concepts if is_wnid(each)]
-        check = _check_level("in1k", classes, tree.survey(classes), {}, Caps(_NO_LIMIT, 0, 1))
-        notes += [f"in1k: {len(classes):,} of the {CLASSES:,} classes were found"] if len(classes) != CLASSES else []
-        parts, dropped = read_validation(layout, None, classes)
-        test = sum(len(rows) for _, rows, _ in parts)
-        notes += [f"in1k: {dropped:,} validation images of other classes are dropped"] if dropped else []
-        labels = {label for *_, label in parts}
-        if lacking := [wnid for label, wnid in enumerate(classes) if label not in labels]:
-            problems.append(f"in1k: {len(lacking):,} classes have no validation image: {some(lacking)}")
+        classes, splits, notes = read_in1k(find_in1k(root))
     except DataError as error:
-        problems.append(f"in1k: {error}")
-    return replace(check, test=test, problems=(*check.problems, *problems), notes=tuple(notes))
+        return SetCheck("in1k", 0, 0, 0, {}, problems=(f"in1k: {error}",))
+    train, test = (len(splits[name]) for name in ("train", "test"))
+    return SetCheck("in1k", len(classes), train, test, {}, notes=(f"in1k: {notes}",) if notes else ())
 
 
 def _decode_samples(every: Sequence[Images], count: int) -> tuple[dict[str, str], int]:
@@ -279,39 +267,39 @@ class ModelCost:
     Attributes:
         disk_gb: size of its features.
         memory_gb: memory of the largest probe, if its rows are in memory.
-        streams: whether that is more than the limit, so that rows are read from the disk in every pass.
         extraction_tflop, probe_tflop: operations; a multiply-add counts as two.
     """
 
     model: str
     disk_gb: float
     memory_gb: float
-    streams: bool
     extraction_tflop: float
     probe_tflop: float
 
 
-def plan_cost(
-    sets: Sequence[ImageSet],
-    models: Sequence[ModelCard],
-    *,
-    solver: str = "logistic",
-    dtype: str = "float32",
-    memory_limit: int = 0,
-) -> list[ModelCost]:
+def planned_card(bench: Workbench, model: str) -> ModelCard:
+    """Return the card of a model with its operations; a published model of CoG needs no weights for it."""
+    from unseen.backbones.cog.architectures import build_network  # imports torch
+
+    published = cog_models().get(Name.parse(model).rest) if model.startswith("cog:") else None
+    if published is None or published.card.preprocessing is None:
+        return bench.card(model)
+    module, forward = build_network(published)
+    backbone = Backbone(published.card, module.eval(), forward, published.card.preprocessing)
+    return backbone.with_measured_card().card
+
+
+def plan_cost(sets: Sequence[ImageSet], models: Sequence[ModelCard], *, solver: str = "logistic") -> list[ModelCost]:
     """Return the cost of models on some sets, with the seeds and numbers of shots of the paper.
 
     Args:
         models: cards with the measured operations and feature dimension.
         solver: of the probes, a key of `PASSES`.
-        dtype: of the stored features.
-        memory_limit: bytes that a probe may use for its rows; by default the limit of the probes.
     """
-    from unseen.probes.rows import MEMORY_LIMIT, WORKING_COPIES  # imports torch
+    from unseen.probes.rows import WORKING_COPIES  # imports torch
 
-    for what, name, known in (("solver with a known cost", solver, PASSES), ("type of features", dtype, _BYTES)):
-        if name not in known:
-            raise UnknownNameError(what, name, known)
+    if solver not in PASSES:
+        raise UnknownNameError("solver with a known cost", solver, PASSES)
     images = sum(each.train + each.test for each in sets)
     parts = sum(ceil(count / _PART) for each in sets for count in (each.train, each.test))
     rows_by_classes = sum(
@@ -322,7 +310,7 @@ def plan_cost(
     costs = []
     for card in models:
         dim, flops = card.feature_dim or 0, card.flops or 0
-        disk = images * (dim * _BYTES[dtype] + _ROW) + parts * _PART
+        disk = images * (4 * dim + _ROW) + parts * _PART
         memory = WORKING_COPIES * 4 * dim * max(each.train for each in sets)
         probes = PAPER_SEEDS * PASSES[solver] * 4 * dim * rows_by_classes
         costs.append(
@@ -330,7 +318,6 @@ def plan_cost(
                 model=card.id,
                 disk_gb=disk / 1e9,
                 memory_gb=memory / 1e9,
-                streams=memory > (memory_limit or MEMORY_LIMIT),
                 extraction_tflop=images * flops / 1e12,
                 probe_tflop=probes / 1e12,
             )
@@ -338,25 +325,28 @@ def plan_cost(
     return costs
 
 
-def cost_lines(sets: Sequence[ImageSet], costs: Sequence[ModelCost], machines: Mapping[str, float]) -> list[str]:
+def hours(tflop: float, stage: str, gflops: float = V100) -> float:
+    """Return the hours of a stage ("extraction" or "probes") on a GPU of that peak speed."""
+    return tflop * 1e3 / (gflops * EFFICIENCY[stage]) / 3600
+
+
+def cost_lines(sets: Sequence[ImageSet], costs: Sequence[ModelCost], gflops: float = V100) -> list[str]:
     """Return the cost of all models as lines of text.
 
     Args:
-        machines: peak GFLOP/s by the name of a machine, for the least time.
+        gflops: peak float32 speed of a GPU.
     """
-    streamed = sum(each.streams for each in costs)
     train, test = sum(each.train for each in sets), sum(each.test for each in sets)
-    probes = f"{len(sets) * len(PAPER_SHOTS) * PAPER_SEEDS * len(costs):,} probes"
+    count = f"{len(sets) * len(PAPER_SHOTS) * PAPER_SEEDS * len(costs):,} probes ({PAPER_SEEDS} seeds x 9 shots)"
 
-    def work(tflop: float) -> str:
-        times = [f"{duration(1e3 * tflop / gflops)} on {name}" for name, gflops in machines.items()]
-        return f"{tflop:,.0f} TFLOP; at peak speed {', '.join(times)}"
+    def work(tflop: float, stage: str) -> str:
+        time = hours(tflop, stage, gflops)
+        return f"{tflop:,.0f} TFLOP; about {time:,.1f} h on one GPU, {time / 8:,.1f} h on eight"
 
     return [
         f"images      {train + test:,} per model ({train:,} train, {test:,} test, {len(sets)} sets)",
         f"disk        {sum(each.disk_gb for each in costs):,.1f} GB of features for {counted(len(costs), 'model')}",
-        f"memory      {max(each.memory_gb for each in costs):,.1f} GB for the largest probe"
-        + (f"; rows of {counted(streamed, 'model')} are read from the disk in every pass" if streamed else ""),
-        f"extraction  {work(sum(each.extraction_tflop for each in costs))}",
-        f"probes      {work(sum(each.probe_tflop for each in costs))}; {probes} ({PAPER_SEEDS} seeds x 9 shots)",
+        f"memory      {max(each.memory_gb for each in costs):,.1f} GB for the largest probe; less with --memory-limit",
+        f"extraction  {work(sum(each.extraction_tflop for each in costs), 'extraction')}",
+        f"probes      {work(sum(each.probe_tflop for each in costs), 'probes')}; {count}",
     ]

@@ -9,9 +9,7 @@ from typing import Literal
 import numpy as np
 
 from unseen.core.arrays import FloatArray
-from unseen.core.records import Cell, Result
-from unseen.core.typed import Typed
-from unseen.results.info import TOP1, BenchmarkInfo
+from unseen.core.records import Cell, Result, Typed
 
 #: Training images per concept.
 Shots = int | Literal["all"]
@@ -27,15 +25,6 @@ class ConceptDetails:
     name: str
     similarity: float | None = None
     nearest: str | None = None
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """How many test images of the concept `true` were classified as `predicted`; both are indices of concepts."""
-
-    true: str
-    predicted: str
-    images: int
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,6 @@ class CogDetails(Typed):
         similarity: mean similarity of the concepts to their nearest seen concept; None for controls.
         train_per_class, test_per_class: images per concept; the latter is empty in results of an earlier version.
         per_class: accuracy per concept, by its index; None for a concept without test images.
-        confusions: the most frequent errors.
     """
 
     classes: int = 0
@@ -75,7 +63,6 @@ class CogDetails(Typed):
     train_per_class: tuple[int, ...] = ()
     test_per_class: tuple[int, ...] = ()
     per_class: Mapping[str, float | None] = field(default_factory=dict)
-    confusions: tuple[Confusion, ...] = ()
     domains: DomainDetails = DomainDetails()
 
     @classmethod
@@ -109,31 +96,3 @@ def cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
     level = str(parameters.get("level", ""))
     random = level.startswith("R") and level[1:].isdecimal()
     return {**parameters, "controls": int(level[1:])} if random else parameters
-
-
-COG = BenchmarkInfo(
-    title="ImageNet-CoG",
-    question="How does accuracy fall as concepts move away from the seen ones?",
-    command="cog run",
-    sentence="""Concept generalization follows ImageNet-CoG: the {solver} classifier on frozen features ({layer} layer)
-        was trained separately on each of the domains {level}, with {shots} images per class; concepts seen in
-        training are those of {seen}, levels are cut by the measure {measure}""",
-    citations=("cog",),
-    metrics=(TOP1,),
-    section="unseen.benchmarks.cog.section:cog_section",
-    tables="unseen.benchmarks.cog.section:cog_tables",
-    cell_options=cell_options,
-)
-
-COG_FINETUNE = BenchmarkInfo(
-    title="Fine-tuning on CoG levels",
-    question="How far do frozen features fall behind fine-tuning, level by level?",
-    command="cog finetune",
-    sentence="""Networks were fine-tuned for {steps} steps, separately on each of the domains {level} of ImageNet-CoG,
-        starting from the head {start}; the learning rate was chosen among {rates} on a part of the training images,
-        never on test images""",
-    citations=("cog",),
-    metrics=(TOP1,),
-    section="unseen.benchmarks.cog.section:cog_finetune_section",
-    cell_options=cell_options,
-)

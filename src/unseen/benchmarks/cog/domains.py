@@ -46,8 +46,7 @@ from unseen.concepts.levels import RankedConcept
 from unseen.concepts.similarity import SimilarityFunction
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError, UsageError
-from unseen.core.identity import digest, file_behind, option, parameters_of
-from unseen.core.options import Natural, Positive
+from unseen.core.identity import Natural, Positive, digest, file_behind, option, parameters_of
 from unseen.core.run_record import RunRecord, dropped
 from unseen.data import Dataset
 from unseen.data.sources.imagenet.cog import read_levels
@@ -211,9 +210,9 @@ def _make_domains(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Doma
     taxonomy = read_taxonomy(Path(recipe.ontology)) if recipe.ontology else load_wordnet()
     ids, reasons = _class_ids(dataset, taxonomy, recipe)
     own = sorted(set(ids) - {""})
-    seen_name, seen, ignored = _seen(recipe, taxonomy)
+    seen_name, seen, ignored = read_seen_concepts(recipe.seen, taxonomy, drop_unknown=recipe.drop_unknown)
     known = sorted(set(own).intersection(seen))
-    measure = _measure(recipe.measure, taxonomy, recipe)
+    measure = read_measure(recipe.measure, taxonomy, recipe.vectors)
     funnel: list[FunnelStep] = []
     sampled: tuple[Level, ...] = ()
     size = 0
@@ -328,26 +327,29 @@ def _unknown_words(dataset: Dataset, taxonomy: Taxonomy, recipe: DomainRecipe, u
     return f"WordNet: {listed(words, 5)}"
 
 
-def _seen(recipe: DomainRecipe, taxonomy: Taxonomy) -> tuple[str, list[str], list[str]]:
+def read_seen_concepts(
+    seen: str, taxonomy: Taxonomy, *, drop_unknown: bool = False
+) -> tuple[str, list[str], list[str]]:
     """Return the name of the seen list, its ids in the taxonomy, and its entries that the taxonomy lacks.
 
     Raises:
-        DataError: the ontology of the user lacks an entry, unless the options drop it.
+        DataError: the ontology of the user lacks an entry, unless such entries are dropped.
     """
     if isinstance(taxonomy, WordNet):
-        return *read_seen(recipe.seen, taxonomy), []
-    found = match_names(read_class_list(recipe.seen), taxonomy.ids)
+        return *read_seen(seen, taxonomy), []
+    found = match_names(read_class_list(seen), taxonomy.ids)
     unknown = [name for name, own in found.items() if own is None]
-    if unknown and not recipe.drop_unknown:
+    if unknown and not drop_unknown:
         raise DataError(
-            f"{len(unknown):,} of {len(found):,} seen concepts of {recipe.seen} are not in "
-            f"{Path(recipe.ontology).name}: {list_unknown(unknown, taxonomy.ids)}. Correct them, or use --drop-unknown."
+            f"{len(unknown):,} of {len(found):,} seen concepts of {seen} are not in the ontology: "
+            f"{list_unknown(unknown, taxonomy.ids)}. Correct them; `unseen cog run --drop-unknown` drops them."
         )
-    return Path(recipe.seen).name, list(dict.fromkeys(own for own in found.values() if own is not None)), unknown
+    return Path(seen).name, list(dict.fromkeys(own for own in found.values() if own is not None)), unknown
 
 
-def _measure(name: str, taxonomy: Taxonomy, recipe: DomainRecipe) -> str | SimilarityFunction:
-    return text_measure(taxonomy, recipe.vectors) if name == "text" and recipe.vectors else name
+def read_measure(name: str, taxonomy: Taxonomy, vectors: str | Path | None) -> str | SimilarityFunction:
+    """Return a measure; `text` with the word vectors of a file if there is one."""
+    return text_measure(taxonomy, vectors) if name == "text" and vectors else name
 
 
 def _complete(levels: Levels, taxonomy: Taxonomy, seen: Sequence[str], recipe: DomainRecipe, size: int) -> Levels:
@@ -355,7 +357,7 @@ def _complete(levels: Levels, taxonomy: Taxonomy, seen: Sequence[str], recipe: D
     controls = [level for level in levels.levels if level.name.startswith(CONTROL)]
     found = replace(levels, levels=tuple(level for level in levels.levels if level not in controls))
     if found.levels and recipe.rerank:
-        found = rerank_levels(found, taxonomy, seen, _measure(recipe.rerank, taxonomy, recipe))
+        found = rerank_levels(found, taxonomy, seen, read_measure(recipe.rerank, taxonomy, recipe.vectors))
     elif any(concept.similarity is None for level in found.levels for concept in level.concepts):
         # A file of ids alone, such as that of the authors.
         near = {concept.id: concept for concept in _rank(taxonomy, found.ids, seen, recipe.measure)}
@@ -424,7 +426,7 @@ def _read_levels(file: str) -> Levels:
     """Read a file; rename its levels to L1, L2 and so on unless their names have this form."""
     path = file_behind(file)
     if path is None:
-        raise DataError(f"levels {file!r} are neither a number nor a file. Make a file: unseen cog levels --out FILE")
+        raise DataError(f"levels {file!r} are neither a number nor a file. Make one: unseen cog levels --output FILE")
     try:
         found = Levels.load(path)
     except DataError:  # another format, without similarities

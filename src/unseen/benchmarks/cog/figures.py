@@ -35,7 +35,6 @@ from unseen.benchmarks.cog.analysis import (
     ratios,
     relative_to,
     settings,
-    slope_sentence,
     slopes,
     statements,
     trend_sentences,
@@ -67,7 +66,6 @@ Drawn = tuple[Chart, Sequence[str]]
 
 #: The largest number of concepts with pictures in a chart or in the tables of a page.
 MOST_PICTURES = 400
-_EXAMPLES_PER_LEVEL = 2
 _KIN = 6
 _HEIGHT = 300
 _TOOLTIP = {
@@ -338,8 +336,8 @@ def _ranking_chart(
     ]
     for level in dict.fromkeys(row["level"] for row in rows if row["level"]):
         own = [row for row in rows if row["level"] == level]
-        for place in np.linspace(0, len(own) - 1, 2 * _EXAMPLES_PER_LEVEL + 1)[1::2]:
-            own[round(place)]["picture"] = picture(own[round(place)]["id"])
+        for row in (own[len(own) // 4], own[3 * len(own) // 4]):
+            row["picture"] = picture(str(row["id"]))
     return Strip(rows=rows, section="level", between="left out", x="eligible concepts, the most similar first", y=y)
 
 
@@ -455,7 +453,7 @@ def _draw_view(figure: CogFigure, request: Request) -> Drawn:
 
 def _level_sentences(view: View) -> list[str]:
     sentences = [text] if (text := answer(view.fall, None, view.controls)) else []
-    return sentences + trend_sentences(view.scores, view.concepts, view.names)
+    return sentences + _trend_sentences(view)
 
 
 def _relative_sentences(view: View) -> list[str]:
@@ -463,8 +461,8 @@ def _relative_sentences(view: View) -> list[str]:
     return statements(view.scores, view.names, pairs) if len(pairs) <= FEW else []
 
 
-def _slope_sentences(view: View) -> list[str]:
-    return [f"{slope_sentence(view.names[model], line)}." for model, line in view.lines.items() if model in view.keys]
+def _trend_sentences(view: View) -> list[str]:
+    return trend_sentences(view.scores, view.concepts, view.names)
 
 
 def _draw_rankings(request: Request) -> Drawn:
@@ -599,7 +597,7 @@ VIEW_FIGURES: Mapping[str, CogFigure] = {
     "distance": CogFigure(
         "Every unseen concept against its distance",
         _distance_charts,
-        _slope_sentences,
+        _trend_sentences,
         "a line through concepts needs three unseen ones or more with accuracies of their own.",
         "A point per concept, of one model; a line per model. Point at a concept to see its name.",
         wide=True,

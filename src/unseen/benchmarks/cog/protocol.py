@@ -26,21 +26,23 @@ import msgspec
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.cog.details import COG, COG_FINETUNE, CogParameters
+from unseen.benchmarks.cog.details import ALL, CogParameters
 from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, make_domains
 from unseen.benchmarks.probing import ProbeOptions, probe_cells
 from unseen.benchmarks.workbench import SplitRows, Wanted, Workbench
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UsageError
-from unseen.core.identity import option
-from unseen.core.options import Natural, Positive, Rate
+from unseen.core.identity import Natural, Positive, Rate, option
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import split_record
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
 from unseen.features.rows import FeatureRows
 from unseen.results.grid import pack_correct
-from unseen.results.info import BenchmarkInfo
+from unseen.results.info import BenchmarkInfo, built_in_info
+
+#: Training images of a dataset from which on a fit takes so long that it is a task of its own.
+_MANY_IMAGES = 50_000
 
 if TYPE_CHECKING:
     from unseen.finetuning.train import FinetuneResult
@@ -67,7 +69,7 @@ class CogBenchmark(ProbeOptions, DomainBenchmark):
     """Options of the CoG benchmark, of its domains and of its probes."""
 
     name: ClassVar[str] = "cog"
-    info: ClassVar[BenchmarkInfo] = COG
+    info: ClassVar[BenchmarkInfo] = built_in_info("cog")
     # 2: the corpus of the information content is pinned, so that a dataset's own classes do not change it.
     version: ClassVar[int] = 2
 
@@ -91,6 +93,12 @@ class CogBenchmark(ProbeOptions, DomainBenchmark):
 
     def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
         return bench.wanted(cells[0].dataset, self.layer)
+
+    def divide(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Sequence[Cell]]:
+        """Return every fit alone if it takes long, those with all images first: GPUs share the fits of one model."""
+        if self.solver != "paper" and len(bench.dataset(cells[0].dataset).split("train")) < _MANY_IMAGES:
+            return [cells]
+        return [[cell] for cell in sorted(cells, key=lambda cell: CogParameters.of(cell).shots != ALL)]
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         made = make_domains(bench.dataset(cells[0].dataset), self)
@@ -144,7 +152,7 @@ class CogFinetuneBenchmark(DomainBenchmark):
     """Options of the fine-tuning, beside those of the domains."""
 
     name: ClassVar[str] = "cog-finetune"
-    info: ClassVar[BenchmarkInfo] = COG_FINETUNE
+    info: ClassVar[BenchmarkInfo] = built_in_info("cog-finetune")
     # 2: starts at the probe, with the preprocessing of the frozen features and a warm-up; the corpus is pinned.
     version: ClassVar[int] = 2
 

@@ -1,13 +1,13 @@
 """The tables of a CoG for all outputs, and its sections of the page: levels of unseen concepts, and fine-tuning.
 
 Tables:     D to I of the supplement (one per number of training images), the funnel (section 3.2 of the paper), every
-            concept, the most frequent errors, and frozen features relative to fine-tuning (C.2)
+            concept, and frozen features relative to fine-tuning (C.2)
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -31,7 +31,6 @@ from unseen.benchmarks.cog.analysis import (
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.domains import CONTROL
 from unseen.benchmarks.cog.figures import MOST_PICTURES, VIEW_FIGURES, View, finetune_chart
 from unseen.core.records import Result
 from unseen.reports.blocks import (
@@ -41,10 +40,9 @@ from unseen.reports.blocks import (
     SectionSpec,
     Standing,
     Table,
-    TableBlock,
     TableCell,
     Text,
-    TextBlock,
+    folded,
 )
 from unseen.reports.wording import counted, is_reference, listed
 from unseen.results import Group
@@ -57,7 +55,6 @@ from unseen.stats.means import Mean, share_interval
 
 #: Concepts of a level in a table; a level with more has this number, evenly along its ranking.
 _MOST_ROWS = 150
-_MOST_ERRORS = 20
 _SIMILARITY = MetricStyle("similarity", "similarity")
 _RATIO = MetricStyle("ratio", "frozen / fine-tuned")
 
@@ -120,28 +117,27 @@ def _concept_tables(view: View) -> Iterator[Table]:
     own = [score for score in view.concepts if score.model in view.trained]
     few = len({score.concept for score in own}) <= MOST_PICTURES
     for level in order_levels(score.level for score in own):
-        accuracy: dict[str, list[float]] = {}
-        first: dict[str, ConceptScore] = {}
+        groups: dict[str, list[ConceptScore]] = defaultdict(list)
         for score in own:
             if score.level == level:
-                accuracy.setdefault(score.concept, []).append(score.accuracy)
-                first.setdefault(score.concept, score)
-        concepts = sorted(first.values(), key=lambda s: (-s.similarity, s.name))
+                groups[score.concept].append(score)
+        concepts = sorted(groups.values(), key=lambda group: (-group[0].similarity, group[0].name))
         shown = concepts[:: -(-len(concepts) // _MOST_ROWS)]
         cut = f", {len(shown)} of them along the ranking" if len(shown) < len(concepts) else ""
-        ends = dict.fromkeys(f"{concepts[place].similarity:.2f}" for place in (0, -1))
+        ends = dict.fromkeys(f"{concepts[place][0].similarity:.2f}" for place in (0, -1))
         yield Table(
             f"{level}: {counted(len(concepts), 'concept')}, similarity {' to '.join(ends)}{cut}",
             ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],
-            [_concept_row(s, accuracy[s.concept], view.picture(s.dataset, s.name) if few else "") for s in shown],
+            [_concept_row(group, view.picture(group[0].dataset, group[0].name) if few else "") for group in shown],
             notes=["95 % confidence interval over the test images of a concept in brackets."],
         )
 
 
-def _concept_row(score: ConceptScore, accuracies: Sequence[float], picture: str) -> list[TableCell]:
-    mean, n = fmean(accuracies), score.test_images or None
+def _concept_row(scores: Sequence[ConceptScore], picture: str) -> list[TableCell]:
+    score, mean = scores[0], fmean(each.accuracy for each in scores)
+    n = score.test_images or None
     interval = share_interval(Mean(mean, math.nan, n), n, 0.95) if n else None
-    over = f"mean over {counted(len(accuracies), 'model')}"
+    over = f"mean over {counted(len(scores), 'model')}"
     return [
         TableCell(score.name, note=score.concept, picture=picture),
         TableCell(score.nearest),
@@ -150,29 +146,6 @@ def _concept_row(score: ConceptScore, accuracies: Sequence[float], picture: str)
         _count(n) if n else TableCell(),
         TableCell(value=mean, interval=interval, metric=TOP1, n=n, hint=over),
     ]
-
-
-def _error_table(view: View) -> Table | None:
-    """Return the most frequent errors with all images, counted over models and seeds; None if they are unknown."""
-    counts: Counter[tuple[str, str, str, str]] = Counter()
-    answers: Counter[tuple[str, str, str]] = Counter()
-    for result in view.group.results:
-        p, details = CogParameters.of(result.cell), CogDetails.of(result)
-        known = details.confusions and details.test_per_class
-        if not known or result.cell.model not in view.trained or p.shots != ALL or p.level.startswith(CONTROL):
-            continue
-        where, names = (result.cell.dataset, p.level), [concept.name for concept in details.concepts]
-        answers.update({(*where, name): tested for name, tested in zip(names, details.test_per_class, strict=True)})
-        for error in details.confusions:
-            counts[*where, names[int(error.true)], names[int(error.predicted)]] += error.images
-    rows = []
-    for (dataset, level, true, predicted), count in counts.most_common(_MOST_ERRORS):
-        total = answers[dataset, level, true]
-        pair = [TableCell(name, picture=view.picture(dataset, name)) for name in (true, predicted)]
-        share = TableCell(value=count / total, metric=TOP1, hint=f"{count} of {total} answers")
-        rows.append([*pair, share, TableCell(level)])
-    columns = ["concept", "classified as", "of its test images (%)", "level"]
-    return Table("The most frequent errors, mean of models and seeds", columns, rows) if rows else None
 
 
 def _count(number: int) -> TableCell:
@@ -294,18 +267,17 @@ cog_section = SectionSpec[View](
     settings=_views,
     models=lambda view: view.keys,
     blocks=(
-        TextBlock(_answer, answer=True),
+        lambda view: Text(_answer(view), answer=True),
         _headline,
         _standings,
-        TextBlock(_method),
+        _method,
         _statements,
         _figures,
-        TableBlock[View](lambda view: level_tables(view.group, view.scores, {**view.datasets, **view.names})),
-        TableBlock(_funnel_table, folded=True),
-        TableBlock(_concept_tables, folded=True),
-        TableBlock(_error_table, folded=True),
+        lambda view: level_tables(view.group, view.scores, {**view.datasets, **view.names}),
+        folded(_funnel_table),
+        folded(_concept_tables),
     ),
-    common=(TextBlock(_older),),
+    common=(_older,),
 )
 
 
@@ -350,12 +322,10 @@ cog_finetune_section = SectionSpec[_Finetuned](
     title="CoG: fine-tuning against frozen features",
     settings=_finetuned,
     blocks=(
-        TextBlock[_Finetuned](
-            "Below 1, frozen features are worse than a network that was fine-tuned on the concepts of the level."
-        ),
+        lambda s: "Below 1, frozen features are worse than a network that was fine-tuned on the concepts of the level.",
         _ratio_figure,
-        TableBlock[_Finetuned](lambda s: default_tables(s.group.results, s.names)),
-        TableBlock(_ratio_table),
+        lambda s: default_tables(s.group.results, s.names),
+        _ratio_table,
     ),
-    common=(TextBlock(_older),),
+    common=(_older,),
 )

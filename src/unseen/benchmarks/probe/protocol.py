@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probe import targets
-from unseen.benchmarks.probe.info import PROBE
 from unseen.benchmarks.probing import ProbeOptions, Validation, probe_cells
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.errors import UsageError
@@ -21,7 +20,7 @@ from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS, NUMBER, check_classes
-from unseen.results.info import BenchmarkInfo
+from unseen.results.info import BenchmarkInfo, built_in_info
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     """Options of the probe benchmark."""
 
     name: ClassVar[str] = "probe"
-    info: ClassVar[BenchmarkInfo] = PROBE
+    info: ClassVar[BenchmarkInfo] = built_in_info("probe")
 
     validation: Validation = option(
         "own",
@@ -62,4 +61,4 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
         parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
         names = list(dataset.class_names)
         details = {"class_names": names}
-        yield from probe_cells(cells, parts, self, classes=len(names), details=details, how=bench.how)
+        return probe_cells(cells, parts, self, classes=len(names), details=details, how=bench.how)

@@ -16,18 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.probe.info import MULTILABEL, REGRESSION
 from unseen.benchmarks.probing import Arrays, Validation, limits, pool_validation
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.arrays import AnyArray
-from unseen.core.identity import Values, option
-from unseen.core.options import Natural
+from unseen.core.identity import Natural, Values, option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import NUMBER, SEVERAL
 from unseen.probes.solvers import SEEDS
 from unseen.results.grid import pack_values
-from unseen.results.info import BenchmarkInfo
+from unseen.results.info import BenchmarkInfo, built_in_info
 from unseen.stats import (
     Interval,
     bootstrap_share_interval,
@@ -95,7 +93,7 @@ class RegressionBenchmark(TargetBenchmark):
     """Options of the probe of numbers. It has no random part and no seeds."""
 
     name: ClassVar[str] = "regression"
-    info: ClassVar[BenchmarkInfo] = REGRESSION
+    info: ClassVar[BenchmarkInfo] = built_in_info("regression")
 
     def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         from unseen.probes.regression import VERSION
@@ -124,7 +122,7 @@ class MultilabelBenchmark(TargetBenchmark):
     """Options of the probe of several labels per image."""
 
     name: ClassVar[str] = "multilabel"
-    info: ClassVar[BenchmarkInfo] = MULTILABEL
+    info: ClassVar[BenchmarkInfo] = built_in_info("multilabel")
 
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
 

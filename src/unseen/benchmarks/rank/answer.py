@@ -3,17 +3,13 @@
 Candidates are ordered by the cross-validated accuracy of a linear head on their features. `stats.decide` compares them
 on the same images; the first is recommended, unless one that is statistically tied with it is much cheaper. The
 transferability scores are further evidence: their mean rank does not change the order.
-
-A score on half of the images differs from the score on all of them: N-LEEP is higher by 0.2 for one checkpoint and by
-0.4 for another. Only the deviation of a half-sample from the mean of a candidate's half-samples is used: scaled to the
-number of all images, it is added to the score on all images.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,8 +25,18 @@ from unseen.ranking.cards import combine_terms, find_score
 from unseen.results import comparable
 from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate
-from unseen.stats import Decision, Interval, accuracy_interval, decide, paired_difference, unpaired_difference
+from unseen.stats import (
+    Decision,
+    Difference,
+    Interval,
+    accuracy_interval,
+    decide,
+    paired_difference,
+    unpaired_difference,
+)
 
+#: What is known of a checkpoint, under the same names in details and candidates.
+_FACTS = ("parameters", "flops", "dimensions", "images_per_second", "latency", "batch_latency", "memory")
 #: The results of one candidate, by score.
 Scores = Mapping[str, Result]
 
@@ -60,7 +66,8 @@ def answer(
     candidates = _candidates(by_candidate)
     ranked = [c for c in candidates if not c.error]
     able = [by_candidate[c.model, c.layer] for c in ranked]
-    combined, compared = combine(able, scores), _estimates(ranked, able)
+    values, counted, lacking = combine(able, scores)
+    compared = _estimates(ranked, able)
     decision = decide(compared, seed=_parameters(own[0]).seed)
     details = _details(next((result for result in own if result.ok), own[0]))
     judged = [_details(r[EXPECTED]) for r in able if EXPECTED in r and r[EXPECTED].ok]
@@ -71,20 +78,19 @@ def answer(
     ]
     return CheckpointRanking(
         dataset=own[0].cell.dataset,
-        candidates=(*_ordered(ranked, decision, combined), *(c for c in candidates if c.error)),
+        candidates=(*_ordered(ranked, decision, values, counted), *(c for c in candidates if c.error)),
         scores=scores,
-        counted=combined.counted,
+        counted=counted,
         images=details.images,
         total=details.total,
         classes=details.classes,
-        resamples=len(combined.draws),
         seconds=sum(result.seconds for result in own),
         measure=measure or details.measure,
         majority=details.majority,
         evaluated=max((d.evaluated for d in judged), default=0),
         groups=max((d.groups for d in judged), default=0),
         prefer=prefer,
-        notes=(*notes, *_fold_notes(judged), *combined.notes, *dict.fromkeys(twins)),
+        notes=(*notes, *_fold_notes(judged), *lacking, *dict.fromkeys(twins)),
         parameters=shared(own[0].cell),
         record=records_by_dataset(own)[own[0].cell.dataset],
         top=top,
@@ -114,7 +120,7 @@ def rankings(results: Iterable[Result], prefer: str = "") -> list[CheckpointRank
     truth = truth_results(everything)
     return [
         with_truth(answer(group, prefer=prefer), [r for r in truth if r.cell.dataset == group[0].cell.dataset])
-        for group in grouped(r for r in everything if not is_bare(r))
+        for group in grouped(everything)
     ]
 
 
@@ -124,7 +130,7 @@ def truth_results(results: Iterable[Result]) -> list[Result]:
 
 
 def is_bare(result: Result) -> bool:
-    """Return whether a score has no terms, as those of other programs: it is shown, but cannot be ranked."""
+    """Return whether a score has no terms, as those of papers: it is shown, but cannot be ranked."""
     return result.ok and _parameters(result).score != TRUTH and not _details(result).terms
 
 
@@ -146,19 +152,24 @@ def _beside(c: Candidate, details: RankDetails) -> Values:
         return {}
     tuned, probe = read_hits(details.hits), read_hits(details.probe_hits)
     known = np.isfinite(tuned) & np.isfinite(probe)
-    gap = unpaired_difference(accuracy_interval(tuned[known]), Interval(c.expected, c.low, c.high, n=int(known.sum())))
-    tuning = paired_difference(tuned[known], probe[known])
-    found: dict[str, object] = {"probe_tested": float(probe[known].mean())}
-    for name, each in (("gap", gap), ("tuning", tuning)):
-        found |= {name: each.value, f"{name}_low": each.low, f"{name}_high": each.high}
-    return found
+    tuned, probe = tuned[known], probe[known]
+    gap = unpaired_difference(accuracy_interval(tuned), Interval(c.expected, c.low, c.high, n=len(tuned)))
+    return {
+        "probe_tested": float(probe.mean()),
+        **_limits("gap", gap),
+        **_limits("tuning", paired_difference(tuned, probe)),
+    }
+
+
+def _limits(name: str, found: Interval | Difference) -> Values:
+    """Return the fields of a value and its confidence limits."""
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
     """Return the scores over features that can be ranked together: same data, same options except score and layer."""
-    # Fine-tuned accuracy and scores that train have no half-samples.
     everything = [(result, _parameters(result)) for result in results]
-    own = [result for result, options in everything if options.resamples is not None]
+    own = [r for r, options in everything if options.is_scored and not is_bare(r)]
     groups = [list(group.results) for group in comparable(own, axes=("score", "layer"), over=())]
     for result in own:
         if not result.ok:  # it belongs to the group that it would have belonged to
@@ -203,26 +214,20 @@ def _candidates(by_candidate: Mapping[tuple[str, str], Scores]) -> list[Candidat
     seen: dict[tuple[str, str], str] = {}
     found = []
     for (model, layer), results in by_candidate.items():
-        at_layer = [r for r in results.values() if _parameters(r).layer is not None] or list(results.values())
-        # Scores of the layer come first.
-        known = [_details(r) for r in sorted(results.values(), key=lambda r: _parameters(r).layer is None) if r.ok]
+        # Scores of the layer come first; one of the class head alone does not make a candidate.
+        own = sorted(results.values(), key=lambda r: _parameters(r).layer is None)
+        at_layer = [r for r in own if _parameters(r).layer is not None] or own
+        known = [_details(r) for r in own if r.ok]
         first = known[0] if known else RankDetails()
         failed = not any(r.ok for r in at_layer)
         twin = model if failed else seen.setdefault((first.checkpoint or model, layer), model)
+        probe = next((details for details in known if details.hits), first)
         found.append(
             Candidate(
                 model=model,
                 layer=layer,
-                extraction_seconds=max((details.extraction_seconds for details in known), default=0.0),
-                scoring_seconds=sum(result.seconds for result in results.values()),
-                parameters=first.parameters,
-                flops=first.flops,
-                dimensions=first.dimensions,
-                images_per_second=first.images_per_second,
-                latency=first.latency,
-                batch_latency=first.batch_latency,
-                memory=first.memory,
-                per_class=_per_class(probe := next((d for d in known if d.hits), first)),
+                **{name: getattr(first, name) for name in _FACTS},
+                per_class=_per_class(probe),
                 copies=probe.copies,
                 same_as="" if twin == model else twin,
                 notes=tuple(dict.fromkeys(note for details in known for note in details.notes)),
@@ -257,27 +262,29 @@ def _estimates(candidates: Sequence[Candidate], results: Sequence[Scores]) -> di
     return estimates({label: _details(result) for label, result in found.items()})
 
 
-def _ordered(candidates: Sequence[Candidate], decision: Decision, combined: Combined) -> list[Candidate]:
+def _ordered(
+    candidates: Sequence[Candidate], decision: Decision, scores: Mapping[str, FloatArray], counted: Sequence[str]
+) -> list[Candidate]:
     """Return candidates in the order of the decision, then by mean rank, with their expected values and scores."""
+    mean_ranks = mean_rank([scores[name] for name in counted], len(candidates))
     places = {name: place for place, name in enumerate(decision.order)}
-    names = [candidate.compared_as for candidate in candidates]
 
     def place(i: int) -> tuple[float, float, bool, int]:
-        return places.get(names[i], math.inf), combined.mean_ranks[i], bool(candidates[i].same_as), i
+        return places.get(candidates[i].compared_as, math.inf), mean_ranks[i], bool(candidates[i].same_as), i
 
     found = []
     for rank, i in enumerate(sorted(range(len(candidates)), key=place), start=1):
-        candidate, name = replace(candidates[i], rank=rank, **combined.fields(i)), names[i]
-        if name in decision.intervals:
+        own = {name: float(values[i]) for name, values in scores.items() if np.isfinite(values[i])}
+        ranks = float(mean_ranks[i]) if counted else math.nan
+        candidate = replace(candidates[i], rank=rank, scores=own, mean_rank=ranks)
+        if (name := candidate.compared_as) in decision.intervals:
             value, behind = decision.intervals[name], decision.behind.get(name, Interval(0.0, 0.0, 0.0))
             candidate = replace(
                 candidate,
                 expected=value.value,
                 low=value.low,
                 high=value.high,
-                behind=behind.value,
-                behind_low=behind.low,
-                behind_high=behind.high,
+                **_limits("behind", behind),
                 may_be_best=name in (decision.possibly_best or decision.order[:1]),
                 best_share=decision.best_share[name],
             )
@@ -285,40 +292,11 @@ def _ordered(candidates: Sequence[Candidate], decision: Decision, combined: Comb
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Combined:
-    """Mean ranks of candidates.
-
-    Attributes:
-        scores: by id, one value per candidate; NaN if a candidate lacks it.
-        counted: ids that every candidate has.
-        mean_ranks: (candidates,).
-        draws: (resamples, candidates) mean ranks of every half-sample.
-        notes: why a score does not count.
-    """
-
-    scores: dict[str, FloatArray]
-    counted: tuple[str, ...]
-    mean_ranks: FloatArray
-    draws: FloatArray
-    notes: tuple[str, ...]
-
-    def fields(self, i: int) -> Values:
-        """Return the fields of a candidate: its scores, and its mean rank with the interval over half-samples."""
-        own = self.draws[:, i]
-        low, high = np.quantile(own, [0.025, 0.975]).tolist() if len(own) else (math.nan, math.nan)
-        return {
-            "scores": {name: float(values[i]) for name, values in self.scores.items() if np.isfinite(values[i])},
-            "mean_rank": float(self.mean_ranks[i]) if self.counted else math.nan,
-            "rank_low": low,
-            "rank_high": high,
-        }
-
-
-def combine(candidates: Sequence[Scores], scores: Sequence[str]) -> Combined:
-    """Return the ranks by each score, averaged over the scores that every candidate has."""
+def combine(
+    candidates: Sequence[Scores], scores: Sequence[str]
+) -> tuple[dict[str, FloatArray], tuple[str, ...], list[str]]:
+    """Return the values of each score, NaN for a candidate that lacks it; the scores that all have; notes on others."""
     found: dict[str, FloatArray] = {}
-    counted: list[str] = []
     notes: list[str] = []
     for name in scores if candidates else ():
         own = {i: results[name] for i, results in enumerate(candidates) if name in results and results[name].ok}
@@ -331,48 +309,16 @@ def combine(candidates: Sequence[Scores], scores: Sequence[str]) -> Combined:
             continue
         found[name] = np.full(len(candidates), np.nan)
         found[name][list(own)] = values
-        if len(own) == len(candidates):
-            counted.append(name)
-            continue
         lacking = [results.get(name) for i, results in enumerate(candidates) if i not in own]
-        reason = next((result.error for result in lacking if result is not None), "it was not computed")
-        notes.append(f"{name} does not count, since {len(lacking)} of {len(candidates)} lack it: {reason}")
-    ranks = np.mean([_ranks(found[name]) for name in counted], axis=0) if counted else np.zeros(len(candidates))
-    return Combined(found, tuple(counted), np.asarray(ranks), _draw_ranks(candidates, counted), tuple(notes))
+        if lacking:
+            reason = next((result.error for result in lacking if result is not None), "it was not computed")
+            notes.append(f"{name} does not count, since {len(lacking)} of {len(candidates)} lack it: {reason}")
+    return found, tuple(name for name, values in found.items() if np.isfinite(values).all()), notes
 
 
-def _draw_ranks(candidates: Sequence[Scores], counted: Sequence[str]) -> FloatArray:
-    """Return the mean ranks of every half-sample in which every score of every candidate could be computed."""
-    # Scores that train are not trained again on half of the images.
-    many = {
-        name: [_details(results[name]) for results in candidates]
-        for name in counted
-        if not find_score(name).needs_training
-    }
-    every = [details for own in many.values() for details in own]
-    able = [n for n in range(min((len(d.draws) for d in every), default=0)) if all(d.draws[n] for d in every)]
-    moved = {name: np.stack([_centred(details, able) for details in own], axis=1) for name, own in many.items()}
-    rows = [
-        np.mean([_ranks(combine_terms(find_score(name), draws[n].tolist())) for name, draws in moved.items()], axis=0)
-        for n in range(len(able))
-    ]
-    return np.asarray(rows, dtype=np.float64).reshape(len(able), len(candidates))
-
-
-def _centred(details: RankDetails, able: Sequence[int]) -> FloatArray:
-    """Return the (draws, terms) of one score of one candidate, centred on its terms on all images."""
-    if not able:
-        return np.zeros((0, len(details.terms)))
-    draws = np.asarray([details.draws[n] for n in able], dtype=np.float64)
-    images, size = details.images, details.draw_images
-    # A sample of m of n without replacement scatters by sqrt(1/m - 1/n): a new sample of n would by sqrt(1/n).
-    scale = np.sqrt(size / (images - size)) if 0 < size < images else 1.0
-    return np.asarray(np.asarray(details.terms) + scale * (draws - draws.mean(axis=0)))
-
-
-def _ranks(values: Sequence[float] | FloatArray) -> FloatArray:
-    """Return ranks, 1 for the highest; values that are equal up to rounding share the mean of their ranks."""
+def mean_rank(scores: Sequence[FloatArray], candidates: int) -> FloatArray:
+    """Return ranks, 1 for the highest, averaged over scores; values that are equal up to rounding share their rank."""
     from scipy.stats import rankdata
 
-    found = np.asarray(values, dtype=np.float64)
-    return np.asarray(rankdata(-np.round(found / max(1.0, float(np.abs(found).max())), 9)), dtype=np.float64)
+    rounded = [-np.round(values / max(1.0, float(np.abs(values).max())), 9) for values in scores]
+    return np.asarray(rankdata(rounded, axis=1).mean(axis=0)) if rounded else np.zeros(candidates)

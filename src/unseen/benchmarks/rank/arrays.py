@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.details import EXPECTED, POOLED, RankDetails
-from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable, check_prefer
+from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, check_prefer
 from unseen.benchmarks.rank.scoring import MEASURES, ScoredImages, score_result
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError, UnseenError, UsageError
-from unseen.core.identity import digest
+from unseen.core.identity import Values, digest
 from unseen.core.records import Cell, Result
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL, Target
 from unseen.ranking.cards import find_score
@@ -37,7 +37,6 @@ def rank_features(
     *,
     kind: Kind = "auto",
     scores: Sequence[str] = DEFAULT_SCORES,
-    resamples: int = 40,
     seed: int = 0,
     top: int = 1,
     metric: Literal["accuracy", "balanced"] = "accuracy",
@@ -53,7 +52,7 @@ def rank_features(
         kind: of the targets; "auto" takes whole numbers and texts for classes, 0 and 1 in several columns for labels
             and other numbers for values.
         scores: transferability scores to compute in addition; for classes only.
-        resamples, seed, top, metric, prefer: as for `unseen rank`.
+        seed, top, metric, prefer: as for `unseen rank`.
         groups: (n,) group of each row, such as the video of a frame; cross-validation divides no group.
 
     Raises:
@@ -62,6 +61,7 @@ def rank_features(
     """
     if not features:
         raise UsageError('name at least one array of features to rank, such as {"mine": X}.')
+    check_prefer(prefer)
     wanted = np.asarray(targets)
     wanted = wanted[:, 0] if wanted.ndim == 2 and wanted.shape[1] == 1 else wanted
     target = _TARGETS[kind_of(wanted) if kind == "auto" else kind]
@@ -69,35 +69,28 @@ def rank_features(
     for name, rows in arrays.items():
         if rows.ndim != 2 or len(rows) != len(wanted):
             raise DataError(f"{name!r} has features of shape {rows.shape}; there are {len(wanted)} targets.")
-    for name in scores:
-        if find_score(name).needs_head or find_score(name).needs_training:
-            raise UsageError(f"{name} needs the model itself; arrays have none.")
-    check_prefer(prefer)
-    if metric != "accuracy" and target != CLASS:
-        raise UsageError(f"a balanced accuracy is for classes; the targets are {kind_of(wanted)}.")
-    notes: list[str] = []
-    if target != CLASS:
-        scores, resamples = ("logme",), 0
-    elif scores is DEFAULT_SCORES:
-        widest = max(rows.shape[1] for rows in arrays.values())
-        scores, notes = affordable(len(wanted), widest, len(np.unique(wanted)))
-    options: dict[str, Any] = {"layer": POOLED, "split": "train", "sample": 0, "resamples": resamples, "seed": seed}
-    options |= {"metric": metric} if metric != "accuracy" else {}
     together = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
     if together is not None and len(together) != len(wanted):
         raise DataError(f"there are {len(together)} groups for {len(wanted)} targets: give the group of every row.")
+    for name in scores:
+        if find_score(name).needs_head or find_score(name).needs_training:
+            raise UsageError(f"{name} needs the model itself; arrays have none.")
+    if target != CLASS:
+        scores = ("logme",)
+        if metric != "accuracy":
+            raise UsageError(f"a balanced accuracy is for classes; the targets are {kind_of(wanted)}.")
+    options: Values = {"layer": POOLED, "split": "train", "sample": 0, "seed": seed}
+    options |= {"metric": metric} if metric != "accuracy" else {}
     results: list[Result] = []
     for name, rows in arrays.items():
         images = _ArrayImages(rows, wanted, target, together)
         for score in dict.fromkeys((EXPECTED, *scores)):
             cell = Cell("rank", name, "arrays", {"score": score, **options}, revision=images.revision)
             try:
-                results.append(score_result(cell, find_score(score), images, resamples=resamples, seed=seed))
+                results.append(score_result(cell, find_score(score), images, seed=seed))
             except UnseenError as error:
                 results.append(Result(cell, error=str(error)))
-    return answer(
-        results, top=top, notes=notes, measure=MEASURES[target] if metric == "accuracy" else "", prefer=prefer
-    )
+    return answer(results, top=top, measure=MEASURES[target] if metric == "accuracy" else "", prefer=prefer)
 
 
 class _ArrayImages(ScoredImages):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -21,8 +21,12 @@ FAIR = 0.1
 CHEAPER = 2.0
 #: Points of expected accuracy that being so much cheaper is worth at most.
 WORTH = 0.01
-#: What a candidate costs, the cost that decides first: attribute, and its name in a sentence.
-_COSTS = {"flops": "operations per image", "parameters": "parameters"}
+#: By policy: the largest loss of expected accuracy, and how many times cheaper a candidate must be.
+_POLICIES = {"": (WORTH, CHEAPER), "accuracy": (-1.0, 1.0), "cheap": (math.inf, 1.0)}
+#: At most so many candidates are named in a sentence.
+_NAMED = 3
+#: Properties of a ranking that are in its JSON.
+_DERIVED = ("clear", "chance", "baseline", "beats_guessing", "copies", "recommendation")
 #: What is expected, in a sentence.
 _MEASURES = {"accuracy": "", "balanced accuracy": "a balanced accuracy of ", "R2": "R\u00b2 "}
 _MEASURES |= {"precision": "a precision of "}
@@ -41,8 +45,7 @@ class Candidate:
         may_be_best: whether it is the best, or statistically tied with it.
         best_share: how often it comes first when the values are sampled within their errors.
         scores: by id; a score that could not be computed is missing.
-        mean_rank, rank_low, rank_high: over the counted scores, with its 95 % interval over resamples.
-        extraction_seconds, scoring_seconds: time of the computation; one extraction serves all layers.
+        mean_rank: over the counted scores.
         parameters, flops, dimensions: of the features.
         images_per_second: of the extraction on the machine that ran it.
         latency, batch_latency, memory: seconds of one image alone, seconds per image in a batch, and bytes, of the
@@ -50,7 +53,6 @@ class Candidate:
         per_class: cross-validated accuracy by class; NaN for a class without an evaluated image.
         copies: near-duplicates that its features show.
         same_as: an earlier candidate that has the same weights.
-        dropped_after: images after which successive halving dropped it; 0 otherwise.
         finetuned: test accuracy after fine-tuning; NaN without `--finetune-top`.
         probe_tested: test accuracy of the linear head before fine-tuning.
         gap, gap_low, gap_high: `finetuned` minus `expected`, with its 95 % confidence interval.
@@ -73,10 +75,6 @@ class Candidate:
     best_share: float = math.nan
     scores: Mapping[str, float] = field(default_factory=dict)
     mean_rank: float = math.nan
-    rank_low: float = math.nan
-    rank_high: float = math.nan
-    extraction_seconds: float = 0.0
-    scoring_seconds: float = 0.0
     parameters: int | None = None
     flops: int | None = None
     dimensions: int | None = None
@@ -87,7 +85,6 @@ class Candidate:
     per_class: Mapping[str, float] = field(default_factory=dict)
     copies: int = 0
     same_as: str = ""
-    dropped_after: int = 0
     finetuned: float = math.nan
     probe_tested: float = math.nan
     gap: float = math.nan
@@ -129,7 +126,6 @@ class CheckpointRanking:
         candidates: best first; those that failed at the end.
         scores: ids of the computed scores; `counted` those that the mean rank is over.
         images, total: images that were used, and images of the split.
-        resamples: half-samples behind the intervals of mean ranks.
         seconds: of the cells, or of the whole run.
         evaluated: images that cross-validation evaluated; fewer than `images` if a class has one image only.
         groups: groups of images that share a fold; 0 without groups.
@@ -142,8 +138,7 @@ class CheckpointRanking:
         page: the file of the page, if one was written.
         record: what the evaluations received, used and dropped, merged over candidates.
         estimates: by label, the outcomes that the decision compares.
-        decision: which candidates differ and which may be the best; candidates of earlier rounds of successive
-            halving are not in it.
+        decision: which candidates differ and which may be the best.
     """
 
     dataset: str
@@ -153,7 +148,6 @@ class CheckpointRanking:
     images: int
     total: int
     classes: int
-    resamples: int
     seconds: float
     measure: str = "accuracy"
     majority: float | None = None
@@ -217,26 +211,22 @@ class CheckpointRanking:
     def choice(self) -> Candidate | None:
         """The recommended candidate, or None if no accuracy could be estimated.
 
-        By default it is the first by expected accuracy, unless a candidate that is statistically tied with it, has a
-        fair chance to be the best and at most WORTH less expected accuracy is at least CHEAPER times cheaper. `prefer`
-        changes this: "accuracy" is always the first; "cheap" the cheapest that is tied with it and has a fair chance;
-        a number of points the cheapest that is expected to lose no more. Costs are compared only if they are known for
-        both; otherwise, and among equal costs, the highest expected accuracy decides.
+        It is the cheapest candidate that the policy allows, or the first by expected accuracy if none is cheaper. By
+        default a candidate is allowed if it is statistically tied with the first, has a fair chance to be the best, is
+        expected to lose at most WORTH, and is at least CHEAPER times cheaper. `prefer` changes this: "accuracy" allows
+        no other than the first, "cheap" all that are tied and have a fair chance, and a number of points all that are
+        expected to lose no more. A candidate of unknown cost is not cheaper.
         """
-        rivals = self._rivals
-        if not rivals or self.prefer == "accuracy":
-            return rivals[0] if rivals else None
-        first = rivals[0]
-        if self.prefer == "cheap":
-            known = [name for name in _COSTS if all(getattr(c, name) is not None for c in rivals)]
-            return min(rivals, key=lambda c: (*(getattr(c, name) for name in known), c.rank))
-        if self.prefer:
-            allowed = first.expected - float(self.prefer) / (100 if self.percent else 1)
-            near = [c for c in self._distinct if c is first or (c.expected >= allowed and _ratio(first, c) > 1)]
-            return max(near, key=lambda c: (_ratio(first, c), -c.rank))
-        near = [c for c in rivals if first.expected - c.expected <= WORTH and _ratio(first, c) >= CHEAPER]
-        near += [c for c in rivals if c.expected == first.expected and _ratio(first, c) > 1]
-        return max([first, *near], key=lambda c: (_ratio(first, c) >= CHEAPER, c.expected, _ratio(first, c), -c.rank))
+        first, *others = self._distinct or [Candidate("")]
+        if math.isnan(first.expected):
+            return None
+        if self.prefer in _POLICIES:
+            loss, least = _POLICIES[self.prefer]
+            others = [c for c in others if c.may_be_best and c.best_share >= FAIR]
+        else:
+            loss, least = float(self.prefer) / (100 if self.percent else 1), 1.0
+        near = [c for c in others if first.expected - c.expected <= loss + 1e-9 and _ratio(first, c) >= least]
+        return max([first, *near], key=lambda c: (_ratio(first, c), -c.rank))
 
     @property
     def front(self) -> list[Candidate]:
@@ -245,31 +235,19 @@ class CheckpointRanking:
 
     @property
     def _distinct(self) -> list[Candidate]:
-        """The candidates that were ranked on all images, without second names of the same weights."""
-        return [c for c in self.ranked if not c.same_as and not c.dropped_after]
-
-    @property
-    def _rivals(self) -> list[Candidate]:
-        """The first candidate and those that may be the best with a fair chance; none without an accuracy."""
-        first, *others = self._distinct or [Candidate("")]
-        if math.isnan(first.expected):
-            return []
-        return [first, *(c for c in others if c.may_be_best and c.best_share >= FAIR)]
+        """The candidates that did not fail, without second names of the same weights."""
+        return [c for c in self.ranked if not c.same_as]
 
     def to_dict(self) -> Values:
         """Return JSON values: NaN becomes None."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("estimates", "decision")}
+        more = {name: getattr(self, name) for name in _DERIVED}
         return plain | {
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "choice": None if self.choice is None else self.choice.to_dict(),
-            "clear": self.clear,
-            "chance": self.chance,
-            "baseline": self.baseline,
-            "beats_guessing": self.beats_guessing,
-            "copies": self.copies,
+            **more,
             "pareto": [candidate.label for candidate in self.front],
             "possibly_best": [candidate.label for candidate in self.equals],
-            "recommendation": self.recommendation,
             "record": self.record.to_dict(),
         }
 
@@ -314,19 +292,16 @@ class CheckpointRanking:
 
     def describe(self, names: DisplayNames) -> str:
         """Return the recommendation with models under their names in `names`."""
-        choice, rivals = self.choice, [c for c in self.ranked if not c.same_as]
+        choice, rivals = self.choice, self._distinct
         if choice is None:
             lost = "No accuracy could be estimated, so nothing is recommended: see the scores."
-            return lost if self._distinct else "No checkpoint could be ranked."
+            return lost if rivals else "No checkpoint could be ranked."
         only = "it is the only candidate; " if len(rivals) == 1 else ""
         expect = f"expect {_MEASURES[self.measure]}{self.expected_text(choice)} with a linear head."
         texts = [f"Fine-tune {choice.named(names)}: {only}{expect}", self._versus_guessing()]
         if len(rivals) > 1:
-            excluded = [] if self.clear else [c for c in rivals if c not in self.equals]
-            texts.append(f"Ruled out, significantly behind: {self._listed(excluded, names)}." if excluded else "")
-            texts.append(self._lead(rivals[1], names) if self.clear else self._tie(choice, names))
-            texts.append(self._reason(choice, names))
-            others = [c.named(names) for c in self._distinct if c is not choice][: max(self.top, 1) - 1]
+            texts += [*self._compared(choice, rivals, names), self._reason(choice, names)]
+            others = [c.named(names) for c in rivals if c is not choice][: max(self.top, 1) - 1]
             texts.append(f"Then try {listed(others)}." if others else "")
         return " ".join(text for text in (*texts, self._finetuned(names)) if text)
 
@@ -339,47 +314,47 @@ class CheckpointRanking:
         verb = "beats guessing" if first.high <= baseline else "is significantly better than guessing"
         return f"No candidate {verb}: always predicting {constant}{'' if self.percent else ' (R² 0)'}."
 
-    def _lead(self, second: Candidate, names: DisplayNames) -> str:
-        """Return the difference of the first and the next candidate on the images that both were evaluated on."""
-        low, high = self.points(second.behind_low).removesuffix(" points"), self.points(second.behind_high)
-        return (
-            f"The lead is significant: {self.points(second.behind)} on {second.named(names)}, the next (95 % "
-            f"confidence interval {low} to {high} on the same {second.dropped_after or self.images:,} images)."
-        )
-
-    def _tie(self, choice: Candidate, names: DisplayNames) -> str:
-        """Name the candidates that are tied with the choice and why it is the choice, then those with little chance."""
-        tied = [c for c in self._rivals if c is not choice]
-        unlikely = [c for c in self.equals if c not in self._rivals and c is not choice]
-        where, text = f" on {self.images:,} images", "The lead is not significant:"
-        if tied and tied[0].expected == choice.expected:
-            text = "No candidate leads:"
-        if tied:
-            verb = "is" if len(tied) == 1 else "are"
-            text += f" {self._listed(tied, names)} {verb} statistically tied with it{where}."
-        if unlikely:
-            verb = "has" if len(unlikely) == 1 else "have"
-            text += f" {self._listed(unlikely, names)} cannot be ruled out{' either' if tied else where}, but {verb} "
-            text += "little chance."
-        return text
+    def _compared(self, choice: Candidate, rivals: Sequence[Candidate], names: DisplayNames) -> Iterator[str]:
+        """Yield the significant lead; or which candidates are ruled out, which are tied, and what to do about many."""
+        if self.clear:
+            second = rivals[1]
+            low, high = self.points(second.behind_low).removesuffix(" points"), self.points(second.behind_high)
+            yield (
+                f"The lead is significant: {self.points(second.behind)} on {second.named(names)}, the next (95 % "
+                f"confidence interval {low} to {high} on the same {self.images:,} images)."
+            )
+            return
+        if excluded := [c for c in rivals if not c.may_be_best]:
+            many = len(excluded) > _NAMED
+            yield f"Ruled out, significantly behind: {len(excluded) if many else self._listed(excluded, names)}."
+        tied = [c for c in self.equals if c is not choice]
+        lead = "The lead is not significant" if tied[0].expected != choice.expected else "No candidate leads"
+        verb = "is" if len(tied) == 1 else "are"
+        yield f"{lead}: {self._listed(tied, names)} {verb} statistically tied with it on {self.images:,} images."
+        if len(tied) > _NAMED:
+            yield f"Next: fine-tune some of these {len(self.equals)} (--finetune-top {_NAMED}), or add images."
 
     def _reason(self, choice: Candidate, names: Mapping[str, str]) -> str:
         """State why the choice is not the first by expected accuracy, or what a cheaper candidate would cost."""
         first = self._distinct[0]
-        if choice is not first and choice.expected == first.expected:
-            return f"{choice.named(names)} is {_cheaper(first, choice)} than {first.named(names)}."
         if choice is not first:
-            price = self.points(first.expected - choice.expected)
-            return (
-                f"{first.named(names)} has the highest estimate ({self.expected_text(first)}); "
-                f"{choice.named(names)} is {_cheaper(first, choice)} and is expected to lose {price}."
-            )
+            equal = choice.expected == first.expected
+            highest = "" if equal else f"{first.named(names)} has the highest estimate ({self.expected_text(first)}); "
+            return highest + self._price(choice, first, names)
         cheaper = [c for c in self.front if _ratio(first, c) >= CHEAPER and c.expected < first.expected]
-        if not cheaper:
-            return "" if self.clear else f"{choice.named(names)} has the highest estimate."
-        best = max(cheaper, key=lambda c: c.expected)
-        price = self.points(first.expected - best.expected)
-        return f"The cheaper {best.named(names)} is {_cheaper(first, best)} and is expected to lose {price}."
+        if cheaper:
+            return f"The cheaper {self._price(max(cheaper, key=lambda c: c.expected), first, names)}"
+        return "" if self.clear else f"{choice.named(names)} has the highest estimate."
+
+    def _price(self, other: Candidate, first: Candidate, names: Mapping[str, str]) -> str:
+        """State how much cheaper a candidate is than the first, and what it is expected to lose."""
+        measured = ""
+        if first.latency and other.latency:
+            measured = f", measured {1e3 * other.latency:.3g} ms instead of {1e3 * first.latency:.3g} ms for one image"
+        return (
+            f"{other.named(names)} is {_ratio(first, other):.1f} times cheaper ({amount(other.flops)} operations per "
+            f"image{measured}) and is expected to lose {self.points(first.expected - other.expected)}."
+        )
 
     def per_class_text(self, names: Mapping[str, str], lowest: int = 3) -> str:
         """Name the classes with the lowest accuracy of the choice; nothing if they are unknown."""
@@ -398,21 +373,19 @@ class CheckpointRanking:
         return f"No candidate is both better and cheaper than (Pareto front): {listed(shown, limit=6)}."
 
     def _listed(self, candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
-        return listed([f"{c.named(names)} ({self.expected_text(c)})" for c in candidates], limit=5)
+        if len(candidates) > _NAMED:
+            return listed([c.named(names) for c in candidates], limit=_NAMED)
+        return listed([f"{c.named(names)} ({self.expected_text(c)})" for c in candidates])
 
     def _finetuned(self, names: DisplayNames) -> str:
         """Compare fine-tuned accuracies with the predictions; nothing if no candidate was fine-tuned."""
         trained = list({c.model: c for c in reversed(self.candidates) if math.isfinite(c.finetuned)}.values())[::-1]
         if not trained:
             return ""
-        found = "; ".join(f"{c.named(names)} {100 * c.finetuned:.1f} %, {_beside_prediction(c)}" for c in trained)
+        found = "; ".join(f"{c.named(names)} {100 * c.finetuned:.1f} %{_beside_prediction(c)}" for c in trained)
         text = f"Fine-tuned on the training images and tested: {found}."
-        best = max(trained, key=lambda c: c.finetuned)
         choice = next((c for c in trained if self.choice is not None and c.model == self.choice.model), None)
-        if choice is not None and best.finetuned > choice.finetuned:
-            more = f"{100 * (best.finetuned - choice.finetuned):.1f} points more than {choice.named(names)}"
-            text += f" {best.named(names)} reached {more}; this difference was not tested."
-        elif choice is not None and choice.low <= choice.finetuned <= choice.high:
+        if choice is not None and choice.low <= choice.finetuned <= choice.high:
             text += f" This confirms what was expected of {choice.named(names)}."
         return text
 
@@ -435,21 +408,8 @@ def pareto(candidates: Sequence[Candidate], cost: str = "flops", *, less: bool =
 
 
 def _ratio(first: Candidate, other: Candidate) -> float:
-    """Return how many times cheaper the other candidate is, by the first cost that is known for both; else 1."""
-    for name in _COSTS:
-        costs = getattr(first, name), getattr(other, name)
-        if None not in costs and costs[1]:
-            return float(costs[0] / costs[1])
-    return 1.0
-
-
-def _cheaper(first: Candidate, other: Candidate) -> str:
-    """Return how much cheaper the other candidate is: "2.1 times cheaper (768 M operations per image)"."""
-    name = next(n for n in _COSTS if None not in (getattr(first, n), getattr(other, n)))
-    measured = ""
-    if first.latency and other.latency:
-        measured = f", measured {1e3 * other.latency:.3g} ms instead of {1e3 * first.latency:.3g} ms for one image"
-    return f"{_ratio(first, other):.1f} times cheaper ({amount(getattr(other, name))} {_COSTS[name]}{measured})"
+    """Return how many times cheaper the other candidate is; 0 if this is unknown."""
+    return first.flops / other.flops if first.flops and other.flops else float(first is other)
 
 
 def _costs_text(c: Candidate) -> str:
@@ -461,14 +421,10 @@ def _costs_text(c: Candidate) -> str:
 
 def _beside_prediction(c: Candidate) -> str:
     """Compare the fine-tuned accuracy with its prediction, and explain a significant gap."""
-    if math.isnan(c.expected):
-        return "for which no accuracy was predicted"
-    if math.isnan(c.gap):  # a result without outcomes of test images
-        off = max(c.low - c.finetuned, c.finetuned - c.high)
-        place = f"{100 * off:.1f} points {'below' if c.finetuned < c.low else 'above'}" if off > 0 else "inside"
-        return f"{place} the 95 % confidence interval of the prediction ({100 * c.low:.1f} to {100 * c.high:.1f} %)"
+    if math.isnan(c.gap):  # no prediction, or a result of an older version
+        return ""
     limits = f"95 % confidence interval {100 * c.gap_low:+.1f} to {100 * c.gap_high:+.1f}"
-    text = f"{100 * c.gap:+.1f} points beside the prediction of {100 * c.expected:.1f} % ({limits})"
+    text = f", {100 * c.gap:+.1f} points beside the prediction of {100 * c.expected:.1f} % ({limits})"
     if c.gap_low <= 0 <= c.gap_high:
         return f"{text}: no significant gap"
     tuned = f"{100 * c.tuning:+.1f} points, {100 * c.tuning_low:+.1f} to {100 * c.tuning_high:+.1f}"

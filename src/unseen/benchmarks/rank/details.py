@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unseen.core.typed import Typed
+from unseen.core.records import Typed
 from unseen.ranking.cards import SCORES, find_score
-from unseen.results.info import BenchmarkInfo, MetricStyle
 
 #: The score that the answer is based on: the expected accuracy of a linear head.
 EXPECTED = "probe"
@@ -23,8 +22,6 @@ class RankDetails(Typed):
 
     Attributes:
         terms: the score, or the terms of one that is relative to all candidates.
-        draws: the terms on half-samples; empty where a half-sample does not suffice for the score.
-        draw_images: images of a half-sample.
         images, total: images that were scored, and images of the split.
         classes, measure: number of classes (labels, values), and what the expected values are.
         majority: share of the most frequent class.
@@ -43,8 +40,6 @@ class RankDetails(Typed):
     """
 
     terms: tuple[float, ...] = ()
-    draws: tuple[tuple[float, ...], ...] = ()
-    draw_images: int = 0
     notes: tuple[str, ...] = ()
     images: int = 0
     total: int = 0
@@ -55,7 +50,6 @@ class RankDetails(Typed):
     head: int = 1000
     gflops: float = 0.0
     score_seconds: float | None = None
-    extraction_seconds: float = 0.0
     images_per_second: float | None = None
     latency: float | None = None
     batch_latency: float | None = None
@@ -85,7 +79,6 @@ class RankParameters(Typed):
         score: id of the score, or "truth" for fine-tuned accuracy.
         layer: of the features; None for a score that has no layer of its own.
         metric: "balanced" for the mean of per-class accuracies; "accuracy" by default.
-        resamples: half-samples; None for a score that trains.
         early_learning_rate: of a score that trains; None for the others.
         learning_rates, steps, truth_seeds: of the sweep of fine-tuning.
     """
@@ -94,7 +87,6 @@ class RankParameters(Typed):
     layer: str | None = None
     metric: str = "accuracy"
     seed: int = 0
-    resamples: int | None = None
     early_learning_rate: float | None = None
     learning_rates: tuple[float, ...] = ()
     steps: tuple[int, ...] = ()
@@ -105,39 +97,19 @@ class RankParameters(Typed):
     def balanced(self) -> bool:
         return self.metric == "balanced"
 
+    @property
+    def is_scored(self) -> bool:
+        """Whether the cell is a score over features, which trains no network."""
+        return self.score != TRUTH and self.early_learning_rate is None
 
-def _cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
+
+def cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
     """Return the options that plan a cell: fine-tuned accuracy is no score, but the option `truth`."""
     if RankParameters.read(parameters).score != TRUTH:
         return parameters
     return {**{name: value for name, value in parameters.items() if name != "score"}, "truth": True}
 
 
-def _cell_citations(parameters: Mapping[str, object]) -> tuple[str, ...]:
+def cell_citations(parameters: Mapping[str, object]) -> tuple[str, ...]:
     score = RankParameters.read(parameters).score
     return (find_score(score).citation,) if score in SCORES else ()
-
-
-RANK = BenchmarkInfo(
-    title="Ranking scores",
-    question="Which checkpoint will fine-tune best?",
-    command="rank",
-    sentence="""Checkpoints were ranked on the {split} images by {score}; scores were computed before any fine-tuning,
-        on {layer} features""",
-    citations=("neucrab",),
-    metrics=(
-        MetricStyle("expected", "expected", percent=True, long_title="expected accuracy of a linear head"),
-        MetricStyle("top1", "top-1", percent=True, long_title="fine-tuned top-1 accuracy"),
-        MetricStyle("probe_top1", "probe", percent=True, long_title="accuracy of the linear probe before fine-tuning"),
-        MetricStyle("mean_rank", "mean rank", higher_is_better=False),
-        MetricStyle("validation", "validation", percent=True, long_title="fine-tuned accuracy on validation images"),
-        MetricStyle("score", "score"),
-        *(MetricStyle(f"term_{number}", f"term {number}") for number in (1, 2, 3)),
-    ),
-    targets=("class", "several", "number"),
-    section="unseen.benchmarks.rank.section:rank_section",
-    tables="unseen.benchmarks.rank.table:rank_tables",
-    candidate="unseen.benchmarks.rank.expected:rank_candidate",
-    cell_options=_cell_options,
-    cell_citations=_cell_citations,
-)

@@ -19,8 +19,9 @@ Implements: 1. outcomes: whether the `logistic` probe of `unseen.probes` gets an
                [E]: otherwise a class that was sampled often would have both a large weight and many training images
             3. the interval: mid-P with an effective number of images, smaller than the number of images because fits
                share training images [N], and because groups, weights and the extrapolation add to the error
-Differs:    an image is evaluated at the penalty that the images of the other folds choose; for `logistic` by fits that
-            each held its own fold out, because a search for every fold would cost five times as much
+Differs:    the penalty of a held-out fold is chosen by fits that did not see it, on images of a neighbouring fold: fits
+            without two folds, which cost half as much as a search for every fold. With two folds (two images of a
+            class at most) there is no such fit, and the penalty is the usual one for so many images and classes
 Expected:   docs/evidence/rank.md, made by bench/rank_calibration.py
 """
 
@@ -31,30 +32,43 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unseen.benchmarks.rank.details import EXPECTED, RankDetails
+from unseen.benchmarks.rank.details import RankDetails
 from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.data.dataset import CLASS, NUMBER
-from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes
+from unseen.ranking.cards import LBFGS_STEPS, Sizes
 from unseen.ranking.inputs import check_labels, check_rows
-from unseen.ranking.ridge import ClassTask, Crossed, LabelTask, ValueTask, check_targets, cross_validate, random_folds
+from unseen.ranking.ridge import (
+    ClassTask,
+    Crossed,
+    LabelTask,
+    Smaller,
+    ValueTask,
+    check_targets,
+    cross_validate,
+    nested,
+    random_folds,
+)
 from unseen.stats import Candidate, Interval
 from unseen.stats.means import Mean, estimate_mean, share_interval, t_interval
+
+if TYPE_CHECKING:
+    from unseen.probes.sampling import Estimate
 
 #: n x d x classes from which ridge regression takes the place of the logistic one.
 LARGEST = 1 << 33
 _FOLDS = 5
-_DEFAULT = 10.0**-4.5  # penalty
 LEVEL = 0.95
 #: Factor on the standard error of a difference of two candidates.
 SCATTER = 1.25
-#: Factor on the standard error of a value: it grows for few images, with which the fit and its penalty vary as well.
-SPREAD, FEW, FEW_PER_CLASS = 1.3, 10.0, 0.15
+#: Factor on the standard error of a value (`spread`): a constant, and what errors, few images and few per class add.
+WIDTH = (0.9, 0.6, 30.0, 1.0)
 #: Usual gain b of accuracy p, where accuracy is a - b m^(-1/2) for m training images per class [C], and its standard
 #: deviation, both in units of p (1 - p).
 GAIN, GAIN_ERROR = 1.8, 0.25
@@ -117,16 +131,15 @@ def cross_validated(
             raise DataError("several labels per image are columns of 0 and 1; other values were found.")
     joined, copies = near_duplicates(features, groups)
     if kind == CLASS:
-        outcomes, folds, crossed = _class_outcomes(features, index, classes, joined, seed)
+        folds, crossed = _class_outcomes(features, index, classes, joined, seed)
     else:
         folds = random_folds(len(rows), seed, joined if len(np.unique(joined)) < len(joined) else None)
         crossed = cross_validate(rows, folds, ValueTask(columns) if kind == NUMBER else LabelTask(columns))
-        outcomes = crossed.outcomes
     units = np.unique(np.stack([index, joined, folds]), axis=1)  # a group counts once in each class
     per_fold = np.zeros((classes, int(folds.max()) + 2), np.int64)
     np.add.at(per_fold, (units[0], units[2]), 1)
     seen = per_fold.sum(axis=1)[index] - np.where(folds < 0, 0, per_fold[index, folds])
-    outcomes = np.where(seen > 0, outcomes, np.nan)
+    outcomes = np.where(seen > 0, crossed.outcomes, np.nan)
     held = per_fold.sum(axis=0)
     ratio = 1.0 - float((held[:-1] ** 2).sum() / (held.sum() * held[:-1].sum()))  # the last column is in every fit
     return Outcomes(outcomes, index, joined, seen, ratio, *_gain(crossed, joined), copies)
@@ -134,36 +147,58 @@ def cross_validated(
 
 def _class_outcomes(
     features: AnyArray, index: IntArray, classes: int, groups: IntArray, seed: int
-) -> tuple[FloatArray, IntArray, Crossed]:
-    """Return whether each image is classified correctly, the folds, and the outcomes of ridge regression."""
-    from unseen.probes import evaluate, sampling, solvers, workers  # they load torch, which planning does not need
+) -> tuple[IntArray, Crossed]:
+    """Return the folds, and whether each image is classified correctly by a fit on the other folds."""
+    from unseen.probes import evaluate, logistic, rows, sampling, solvers  # torch, which planning does not need
     from unseen.probes.rows import FeatureSet
 
-    folds, fits = sampling.draw_folds(index, seed, groups, every=True)
+    drawn, fits = sampling.draw_folds(index, seed, groups, every=True)
+    folds, count = drawn.astype(np.int64), len(index)
     if fits < 2:
         raise DataError(
             "no class has two images that are not near-duplicates or of one group, so cross-validation is impossible. "
             "Add images, or use fewer classes."
         )
-    lengths = np.linalg.norm(features, axis=1, keepdims=True)
-    unit = (features / np.maximum(lengths, 1e-12)).astype(np.float32)
-    crossed = cross_validate(unit, folds.astype(np.int64), ClassTask(index, classes), index)
     if features.size * classes >= LARGEST:
-        return crossed.outcomes, folds.astype(np.int64), crossed
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        unit = (features / np.maximum(lengths, 1e-12)).astype(np.float32)
+        return folds, cross_validate(unit, folds, ClassTask(index, classes), index)
     data = evaluate.labelled(FeatureSet(np.asarray(features), "features"), index)
+    # Fits without two neighbouring folds choose the penalty of each of them on images of the other.
+    pairs = [[(k, (k + 1) % fits) for k in range(start, start + fits - 1, 2)] for start in (0, 1) if fits > 2]
+    without = [np.full(count, sampling.TRAINS_ONLY, np.int8) for _ in pairs]
+    for held, some in zip(without, pairs, strict=True):
+        for number, pair in enumerate(some):
+            held[np.isin(folds, pair)] = number
     (draw,) = sampling.draw_rows(index, seed=seed)
-    draw = replace(draw, final=np.arange(len(index)), folds=folds)
-    with workers.Workers() as pool:
-        (fit,) = solvers.solve("logistic", data, [draw], pool, solvers.Settings(power=1.0))
-    estimate = fit.estimate
+    settings = solvers.Settings(power=1.0)
+    with rows.Workers() as pool:
+        (whole,) = solvers.solve("logistic", data, [replace(draw, final=np.arange(count), folds=drawn)], pool, settings)
+        rest = [replace(draw, final=np.arange(count), folds=held) for held in without]
+        fitted = solvers.solve("logistic", data, rest, pool, settings) if rest else []
+    right, *tried = (_placed(fit.estimate, count) for fit in (whole, *fitted))
+    smaller = [
+        Smaller([k for k in range(fits) if k not in pair], *[np.where(np.isin(folds, pair), held, np.nan)] * 2)
+        for held, some in zip(tried, pairs, strict=True)
+        for pair in some
+    ]
+    penalties = [float(trial.parameters["regularization"]) for trial in whole.trials]
+    usual = logistic.default_penalty(count, classes)
+
+    def choose(values: FloatArray) -> int:
+        if not values.size:  # two folds: no fit leaves both out
+            return int(np.abs(np.log(np.asarray(penalties) / usual)).argmin())
+        return sampling.choose_penalty(values > 0, penalties, usual)
+
+    return folds, nested(folds, index, smaller, lambda fold, place: right[place, folds == fold], choose)
+
+
+def _placed(estimate: Estimate | None, count: int) -> FloatArray:
+    """Return outcomes (l, n) of an estimate; NaN for rows that it did not hold out."""
     assert estimate is not None and estimate.rows is not None and estimate.correct is not None
-    penalties = [float(trial.parameters["regularization"]) for trial in fit.trials]
-    fold_of, hits = folds[estimate.rows], np.full(len(index), np.nan)
-    for fold in range(fits):
-        held = fold_of == fold
-        chosen = sampling.choose_penalty(estimate.correct[:, ~held], penalties, _DEFAULT)
-        hits[estimate.rows[held]] = estimate.correct[chosen, held]
-    return hits, folds.astype(np.int64), crossed
+    found = np.full((len(estimate.correct), count), np.nan)
+    found[:, estimate.rows] = estimate.correct
+    return found
 
 
 def _gain(crossed: Crossed, groups: IntArray) -> tuple[float, float]:
@@ -191,35 +226,32 @@ def near_duplicates(features: AnyArray, groups: IntArray | None = None) -> tuple
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
+    from sklearn.neighbors import NearestNeighbors  # planning needs none of them
 
-    from unseen.data.duplicates.search import near_pairs
+    def linked(*pairs: IntArray) -> tuple[int, AnyArray]:
+        first, second = np.concatenate(pairs, axis=1)
+        return connected_components(coo_array((np.ones(len(first)), (first, second)), shape=(n, n)), directed=False)
 
-    n = len(features)
+    n, width = features.shape
     rows = np.asarray(features, np.float32) - features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    if n > _MANY and rows.shape[1] > 2 * _PROJECTED:
-        rows = rows @ np.random.default_rng(17).normal(size=(rows.shape[1], _PROJECTED)).astype(np.float32)
+    if n > _MANY and width > 2 * _PROJECTED:
+        rows = rows @ np.random.default_rng(17).normal(size=(width, _PROJECTED)).astype(np.float32)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    pairs = near_pairs(rows, threshold=-1.0, most=NEIGHBOURS)
-    distance = np.maximum(1.0 - pairs.similarity.astype(np.float64), 0.0)
-    ends, both = np.concatenate([pairs.first, pairs.second]), np.concatenate([distance, distance])
-    order = np.lexsort((both, ends))
-    starts = np.searchsorted(ends[order], np.arange(n))
-    last = np.minimum(starts + NEIGHBOURS, np.append(starts[1:], len(ends))) - 1
-    scale = both[order][last]
+    count = min(NEIGHBOURS, n - 1)
+    distance, place = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(rows).kneighbors()
+    distance = distance**2 / 2
+    scale = distance[:, -1]
     scale = np.maximum(scale, np.median(scale))  # of more copies than neighbours, all neighbours are copies
+    first, second = np.repeat(np.arange(n), count), place.ravel()
     near = NEAR * min(1.0, (rows.shape[1] / FULL) ** 3)
-    limit = np.minimum(near * np.minimum(scale[pairs.first], scale[pairs.second]), WITHIN)
-    copied = distance <= np.maximum(limit, _EQUAL)
-    if features.shape[1] < FULL // 4:
-        copied &= (features[pairs.first] == features[pairs.second]).all(axis=1)
-    links = [np.stack([pairs.first[copied], pairs.second[copied]])]
-    copies = len(np.unique(links[0][1]))
-    if groups is not None:
-        own = np.unique(groups, return_index=True, return_inverse=True)
-        links.append(np.stack([np.arange(n), own[1][own[2].reshape(-1)]]))
-    a, b = np.concatenate(links, axis=1)
-    joined = connected_components(coo_array((np.ones(len(a)), (a, b)), shape=(n, n)), directed=False)[1]
-    return joined.astype(np.int64), copies
+    limit = np.minimum(near * np.minimum(scale[first], scale[second]), WITHIN)
+    copied = distance.ravel() <= np.maximum(limit, _EQUAL)
+    if width < FULL // 4:
+        copied &= (features[first] == features[second]).all(axis=1)
+    links = np.stack([first[copied], second[copied]])
+    _, begins, index = np.unique(np.arange(n) if groups is None else groups, return_index=True, return_inverse=True)
+    together = np.stack([np.arange(n), begins[index.reshape(-1)]])
+    return linked(links, together)[1].astype(np.int64), n - linked(links)[0]
 
 
 # ---- the value -------------------------------------------------------------------------------------------------------
@@ -247,7 +279,7 @@ def expect(found: Outcomes, *, balanced: bool = False) -> tuple[float, float]:
     counts = np.bincount(index, minlength=classes).astype(np.float64)
     seen = counts > 0
     accuracy = np.bincount(index, extrapolated, classes) / np.maximum(counts, 1)
-    shares = np.full(classes, 1 / classes) if balanced else class_shares(sizes, found.index)
+    shares, counted = (np.full(classes, 1 / classes), 0.0) if balanced else class_shares(sizes, found.index)
     if not seen.all():  # a class of one group has no outcome: it is a class like the others, with one training image
         weights = shares[seen] / shares[seen].sum()
         accuracy[~seen] = max(weights @ accuracy[seen] - own * float(weights @ (1 - sizes[seen] ** -0.5)), 0.0)
@@ -256,12 +288,26 @@ def expect(found: Outcomes, *, balanced: bool = False) -> tuple[float, float]:
     new = 0.0 if balanced else float((sizes == 1).sum() / max(sizes.sum(), 1))
     value = float(shares @ accuracy) * (1 - new / 2)
     weight = (shares / np.maximum(counts, 1))[index]
-    of_group = np.bincount(np.unique(found.groups[known], return_inverse=True)[1].reshape(-1), weight)
-    size = float(of_group.sum() ** 2 / (of_group**2).sum()) / spread(len(values), len(values) / classes) ** 2
+    first, units = np.unique(found.groups[known], return_index=True, return_inverse=True)[1:]
+    of_group = np.bincount(units.reshape(-1), weight)
+    size = float(of_group.sum() ** 2 / (of_group**2).sum()) / spread(len(values), len(values) / classes, value) ** 2
+    means = np.bincount(units.reshape(-1), values) / np.bincount(units.reshape(-1))
+    size /= counted + (1 - counted) * _within(means, index[first], float(values.var()))
     variance = float(values.var()) or 1 / len(values)
     alone_sum = float(weight @ alone) + float(shares[~seen].sum())
     extra = (float(weight @ together) * error) ** 2 + (alone_sum * own_error) ** 2 + (new * value) ** 2 / 12
     return (min(max(value, 0.0), 1.0) if bounded else value), size / (1 + size * extra / variance)
+
+
+def _within(means: FloatArray, index: IntArray, variance: float) -> float:
+    """Return the variance of groups within their classes, relative to that of all images.
+
+    Classes that are easy or hard add nothing to the error of a mean in which every class has a fixed weight. One coin
+    flip of variance on both sides keeps the ratio near 1 for few errors.
+    """
+    count = np.bincount(index)
+    rest = float((means**2).sum() - (np.bincount(index, means) ** 2 / np.maximum(count, 1)).sum())
+    return (rest + 1) / (variance * (len(means) - int((count > 0).sum())) + 1)
 
 
 def _own_gain(values: FloatArray, fitted: IntArray) -> tuple[float, float]:
@@ -287,8 +333,10 @@ def shrunk_gain(
     return weight * gain + (1 - weight) * prior, math.sqrt(weight) * error
 
 
-def class_shares(sizes: IntArray, index: IntArray) -> FloatArray:
+def class_shares(sizes: IntArray, index: IntArray) -> tuple[FloatArray, float]:
     """Return the shares of classes among new images, from the number of groups of each class [E].
+
+    The second value is the weight of the counts in them; the rest are equal shares.
 
     The variance of the counts beyond that of a multinomial sample with equal shares is that of the shares. Classes that
     no image has count with 0 images; their number is estimated as f1^2 / (2 f2) for f1 classes of one and f2 of two
@@ -300,12 +348,18 @@ def class_shares(sizes: IntArray, index: IntArray) -> FloatArray:
     beyond = float((sizes.astype(np.float64) ** 2).sum()) / every - mean**2 - mean
     weight = max(beyond, 0.0) / (max(beyond, 0.0) + mean)
     shares = np.bincount(index, minlength=len(sizes)) / len(index) * weight + (1 - weight) / every
-    return np.asarray(shares / shares.sum())
+    return np.asarray(shares / shares.sum()), weight
 
 
-def spread(images: int, per_class: float) -> float:
-    """Return the factor on the standard error of a value."""
-    return SPREAD + FEW / max(images, 20) + FEW_PER_CLASS / per_class
+def spread(images: int, per_class: float, value: float, width: tuple[float, float, float, float] = WIDTH) -> float:
+    """Return the factor on the standard error of a value.
+
+    Fits and their penalties vary, too: more if images are near a boundary, above all for few images or few of a class.
+    The factor is at least 1, that of a fit that does not vary.
+    """
+    constant, errors, few, few_per_class = width
+    wrong = min(max(1 - value, 0.0), 1.0)
+    return max(constant + (errors + (few / max(images, 12)) ** 2) * wrong + few_per_class / per_class, 1.0)
 
 
 # ---- what is stored, and what is compared ----------------------------------------------------------------------------
@@ -374,7 +428,9 @@ def estimates(found: Mapping[str, RankDetails]) -> dict[str, Candidate]:
         labels, own = None if classes is None else classes[shared], rows[name][shared]
         mean = estimate_mean(own, labels).value
         outcomes = _moved(own, mean, (whole if value is None else value) - whole)
-        size = details.size or len(own) / spread(len(own), math.inf) ** 2  # results of older versions have no size
+        size = (
+            details.size or len(own) / spread(len(own), math.inf, mean) ** 2
+        )  # results of older versions have no size
         interval = expected_interval(estimate_mean(outcomes, labels).value, size, own)
         scale = SCATTER * math.sqrt(len(own) / details.units) if details.units else SCATTER
         estimated[name] = Candidate(outcomes, interval, labels=labels, units="held-out images", error_scale=scale)
@@ -401,17 +457,5 @@ def expected_accuracy(features: ArrayLike, labels: ArrayLike, *, seed: int = 0) 
     return expect(cross_validated(np.asarray(features), np.asarray(labels), CLASS, seed=seed))[0]
 
 
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     return 4 * _FOLDS * 0.8 * s.n * s.m * s.c * LBFGS_STEPS + 2 * s.n * s.d * s.m
-
-
-CARD = ScoreCard(
-    EXPECTED,
-    "Linear probe, cross-validated",
-    FEATURES,
-    expected_accuracy,
-    _cost,
-    seeded=True,
-    version=2,
-    notes="the expected accuracy of the answer",
-)

@@ -1,8 +1,8 @@
 """Rank checkpoints by their features before fine-tuning; on request, evaluate how well scores predict the result.
 
 Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), CVPR 2021 [P]
-Implements: a cell per checkpoint, layer and score: the score on the training images, Eq. (2), and on half-samples of
-            them; with truth=true a cell per checkpoint with its fine-tuned accuracy, Eq. (1). Cells are
+Implements: a cell per checkpoint, layer and score: the score on the training images, Eq. (2);
+            with truth=true a cell per checkpoint with its fine-tuned accuracy, Eq. (1). Cells are
             combined when they are read: `answer` orders the checkpoints, `ranking_rows` evaluates the scores by the
             metrics of section 2.3
 Differs:    pools, tasks and budgets are those of the study file, so that a laptop can run one; scores that are
@@ -22,29 +22,25 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.rank.details import EXPECTED, RANK, TRUTH, RankParameters
+from unseen.benchmarks.rank.details import EXPECTED, TRUTH, RankParameters
 from unseen.benchmarks.rank.scoring import ScoredImages, score_result
 from unseen.benchmarks.workbench import GIVEN, Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
-from unseen.core.identity import option
+from unseen.core.identity import Natural, Positive, Rate, option
 from unseen.core.names import as_number
-from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
-from unseen.ranking.cards import SCORES, find_score, score_flops
+from unseen.ranking.cards import SCORES, find_score
 from unseen.ranking.ridge import FEWEST
-from unseen.results.info import BenchmarkInfo
+from unseen.results.info import BenchmarkInfo, built_in_info
 
 TRUTH_VERSION = 3  # 1 started from an empty head, one seed; 2 was SGD without an early stop
 #: Default scores; docs/rank.md has the experiment behind the choice.
 DEFAULT_SCORES = ("logme", "parc", "knn")
 
-#: Scores with more operations are computed only if the user names them: half an hour of a core.
-DEAR = 5e13
-
 #: What a number depends on, beside score and layer: of a score over features, of one that trains, of the truth.
-_SCORED = ("split", "sample", "resamples", "seed", "metric")
+_SCORED = ("split", "sample", "seed", "metric")
 _TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
 _TRUE = ("seed", "batch_size", "learning_rates", "steps", "truth_seeds")
 
@@ -57,13 +53,13 @@ class RankBenchmark(Benchmark):
     """Options of the ranking."""
 
     name: ClassVar[str] = "rank"
-    info: ClassVar[BenchmarkInfo] = RANK
+    version: ClassVar[int] = 2  # 1 also scored half-samples of the images
+    info: ClassVar[BenchmarkInfo] = built_in_info("rank")
 
     scores: tuple[str, ...] = option(DEFAULT_SCORES, axis="score", help="Ids of unseen ls scores, or all.")
     layers: tuple[str, ...] = option(("pooled",), axis="layer", help="Layers to score; each is a candidate.", rare=True)
     split: str = option("train", help="Split to score.", rare=True)
     sample: Natural = option(0, help="Images to score, sampled with classes in proportion; 0 means all.", rare=True)
-    resamples: Natural = option(40, help="Half-samples behind the intervals of the scores.", rare=True)
     seed: Natural = option(0, help="Random seed of samples, scores and fine-tuning.")
     metric: Literal["accuracy", "balanced"] = option(
         "accuracy", help="Order by accuracy, or balanced: by the mean of per-class accuracies."
@@ -72,8 +68,8 @@ class RankBenchmark(Benchmark):
         "",
         neutral="it changes which candidate is recommended, and no number",
         help="Recommend the first by expected accuracy (accuracy), the cheapest that is statistically tied with it "
-        "(cheap), or the cheapest within so many points (2). By default the first, unless one that is tied with it is "
-        "at least twice as cheap.",
+        "(cheap), or the cheapest within so many points (2). By default the first, unless one that is tied with it and "
+        "loses at most a point is at least twice as cheap.",
     )
     truth: bool = option(False, help="Also fine-tune every checkpoint, to evaluate the scores.")
     learning_rates: tuple[Rate, ...] = option(
@@ -116,7 +112,7 @@ class RankBenchmark(Benchmark):
         images = min(len(split), self.sample or len(split))
         where = f"{dataset.id!r}, split {self.split!r}: {images} images"
         if dataset.target != CLASS:
-            self._check_targets(dataset.id, _KINDS[dataset.target], images, where)
+            self._check_targets(dataset, images, where)
             return
         names = np.unique(split.labels)
         if len(names) < 2:
@@ -132,18 +128,15 @@ class RankBenchmark(Benchmark):
         if self.truth:
             dataset.split("test")
 
-    def _check_targets(self, dataset: str, kind: str, images: int, where: str) -> None:
-        if self.metric != "accuracy":
-            raise UsageError(f"a balanced accuracy is for classes; {dataset!r} has {kind}.")
+    def _check_targets(self, dataset: Dataset, images: int, where: str) -> None:
         if images < FEWEST:
-            raise DataError(f"{where}; ranking by {kind} needs at least {FEWEST}.")
-        if self.truth:
-            raise UsageError(f"fine-tuning is for classes; {dataset!r} has {kind}.")
-        unfit = [name for name in self.score_names() if name != EXPECTED and find_score(name).targets is None]
-        if unfit:
+            raise DataError(f"{where}; ranking by {_KINDS[dataset.target]} needs at least {FEWEST}.")
+        needs = [name for name in self.score_names() if name != EXPECTED and find_score(name).targets is None]
+        needs += ["a balanced accuracy"] * (self.metric != "accuracy") + ["fine-tuning"] * self.truth
+        if needs:
             raise UsageError(
-                f"{', '.join(unfit)} need classes; {dataset!r} has {kind}, for which there are a ridge regression and "
-                "LogME. Write: --scores logme."
+                f"{', '.join(needs)} need classes; {dataset.id!r} has {_KINDS[dataset.target]}, for which there are a "
+                "ridge regression and LogME (--scores logme)."
             )
 
     def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
@@ -198,14 +191,13 @@ class RankBenchmark(Benchmark):
                 return truth_result(cell, bench, state)
             if find_score(score).needs_training:
                 return early_result(cell, bench, images.dataset, find_score(score), state)
-            return score_result(cell, find_score(score), images, resamples=self.resamples, seed=self.seed)
+            return score_result(cell, find_score(score), images, seed=self.seed)
         except DiskFullError:
             raise
-        except UnseenError as error:
-            return Result(cell, error=str(error), seconds=perf_counter() - began)
         except Exception as error:  # noqa: BLE001 - worker boundary: one failed cell must not stop the other cells
-            reason = f"{type(error).__name__}: {error}"
-            details = {"traceback": traceback.format_exc()}
+            expected = isinstance(error, UnseenError)
+            reason = str(error) if expected else f"{type(error).__name__}: {error}"
+            details = {} if expected else {"traceback": traceback.format_exc()}
             return Result(cell, error=reason, seconds=perf_counter() - began, details=details)
 
 
@@ -214,18 +206,6 @@ def check_prefer(prefer: str) -> None:
     points = as_number(prefer)
     if prefer not in ("", "accuracy", "cheap") and (points is None or not 0 <= points < math.inf):
         raise UsageError(f"prefer is accuracy, cheap or a number of points, such as 2; found {prefer!r}.")
-
-
-def affordable(images: int, dimensions: int, classes: int) -> tuple[tuple[str, ...], list[str]]:
-    """Return the default scores that are affordable for so much data, and a note for every other one."""
-    cost = {name: score_flops(name, images, dimensions, classes) for name in DEFAULT_SCORES}
-    notes = [
-        f"{name} was not computed: with {images:,} images of {classes:,} classes it takes {flops / 1e12:,.0f} TFLOPs "
-        f"per checkpoint; request it with --scores"
-        for name, flops in cost.items()
-        if flops > DEAR
-    ]
-    return tuple(name for name in DEFAULT_SCORES if cost[name] <= DEAR), notes
 
 
 def _options_of(score: str) -> tuple[str, ...]:

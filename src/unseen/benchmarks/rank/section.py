@@ -35,13 +35,13 @@ from unseen.stats import Interval
 
 #: More candidates than these have a chart of the whole width.
 _FEW = 8
-#: What a candidate costs: the attribute, its title, and whether less is better.
-COSTS = (
-    ("flops", "operations per image (FLOPs)", True),
-    ("parameters", "parameters", True),
-    ("latency", "seconds of one image, measured", True),
-    ("images_per_second", "images per second, measured", False),
-)
+#: What a candidate costs: by attribute, its title, and whether less is better.
+COSTS = {
+    "flops": ("operations per image (FLOPs)", True),
+    "parameters": ("parameters", True),
+    "latency": ("seconds of one image, measured", True),
+    "images_per_second": ("images per second, measured", False),
+}
 
 
 def rank_section(material: Material, benchmark: str) -> Section | None:
@@ -135,6 +135,7 @@ class _Ranked:
             "high": c.high,
             "worse": not c.may_be_best,
             "shown": self.ranking.expected_text(c),
+            **{cost: getattr(c, cost) for cost in COSTS},
         }
 
     def _figures(self) -> Iterator[Figure]:
@@ -146,22 +147,22 @@ class _Ranked:
             text = "; ".join(f"{row['label']} {row['shown']}" for row in rows)
             described = f"Expected {self.ranking.measure}: {text}."
             yield Figure(f"What to expect{self.where}", chart, described, wide=len(rows) > _FEW)
-        for cost, title, less in COSTS:
-            priced = [c for c in self.known if getattr(c, cost)]
+        for cost, (title, less) in COSTS.items():
+            priced = [row for row in rows if row[cost]]
             if len(priced) < 2:
                 continue
-            front = pareto(priced, cost, less=less)
+            front = pareto(self.known, cost, less=less)
             best = listed([c.named(self.material.names) for c in reversed(front)], 3)
             text = f"No other is both better and {'cheaper' if less else 'faster'} than {best}."
             scatter = Scatter(
-                rows=[{**self._row(c), "cost": float(getattr(c, cost))} for c in priced],
+                rows=priced,
                 keys=keys,
-                x="cost",
+                x=cost,
                 x_axis=Axis(title, "log"),
                 y=axis,
                 hollow="worse",
-                tooltip={"label": "candidate", "shown": "expected", "cost": title},
-                lines=[{"cost": float(getattr(c, cost)), "value": c.expected} for c in front],
+                tooltip={"label": "candidate", "shown": "expected", cost: title},
+                lines=[{cost: getattr(c, cost), "value": c.expected} for c in front],
                 height=260,
             )
             yield Figure(f"Expected against {title}{self.where}", scatter, text, caption=text)
@@ -177,8 +178,6 @@ def _judged(own: Sequence[Result], truth: Sequence[Result], material: Material) 
     rows: list[RankingRow] = []
     try:
         rows = ranking_rows(own)
-        if not rows:
-            yield Text("Fine-tuned accuracy is known, but no score of two checkpoints to compare with it.")
     except DataError as error:
         yield Text(str(error))
     if rows:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
@@ -32,27 +34,12 @@ from unseen.results.info import MetricStyle
 from unseen.results.table import MARK_NOTE, DisplayNames, Table, TableCell, default_tables, mark_of
 from unseen.stats import Interval, kendall_tau
 
-#: The columns that decide on the recommendation.
-DECIDING = ("#", "expected", "expected (%)", "behind", "FLOPs", "parameters")
+#: The first columns of a table of candidates, which decide on the recommendation, have these words.
+DECIDING = ("checkpoint", "#", "expected", "expected (%)", "behind", "FLOPs", "parameters")
 
-#: Metrics of a score, with their titles; those in percent have the paper's two decimals.
-_METRICS = [
-    MetricStyle(name, title, percent=True, decimals=2)
-    for name, title in (
-        ("recall_at_1", "Recall@1"),
-        ("relative_at_1", "Rel@1"),
-        ("recall_at_3", "Recall@3"),
-        ("relative_at_3", "Rel@3"),
-        ("pearson", "Pearson"),
-        ("kendall", "Kendall"),
-        ("weighted", "weighted tau"),
-    )
-]
-_METRICS += [
-    MetricStyle("gflops", "GFLOPs on stored features"),
-    MetricStyle("paper_gflops", "GFLOPs as the paper counts"),
-    MetricStyle("seconds", "seconds"),
-]
+#: Tables 1 to 3 of the paper, and the columns of a table of scores; those in percent have the paper's two decimals.
+_PUBLISHED = tomllib.loads((files("unseen.benchmarks.rank") / "published.toml").read_text(encoding="utf-8"))
+_METRICS = [MetricStyle(**column) for column in _PUBLISHED["columns"]]
 
 
 def rank_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
@@ -62,10 +49,21 @@ def rank_tables(results: Collection[Result], names: DisplayNames, metrics: Seque
     found += [*default_tables([r for r in results if is_bare(r)], names), *truth_tables(truth, names)]
     if truth:
         try:
-            found.append(scores_table(ranking_rows(results)))
+            rows = ranking_rows(results)  # none if nothing was scored
+            found += [scores_table(rows)] if rows else []
         except DataError as error:  # results of several settings
             found[-1] = replace(found[-1], notes=(*found[-1].notes, str(error)))
     return found
+
+
+def _table(caption: str, rows: Sequence[Mapping[str, TableCell]], fixed: int, **more: Any) -> Table:
+    """Return a table of rows by column, without those columns after the first `fixed` ones that are empty."""
+    columns = [
+        name
+        for place, name in enumerate(rows[0])
+        if place < fixed or any(row[name].text or row[name].value is not None for row in rows)
+    ]
+    return Table(caption, columns, [[row[name] for name in columns] for row in rows], **more)
 
 
 # ---- candidates ------------------------------------------------------------------------------------------------------
@@ -81,34 +79,7 @@ def candidates_table(
         cells: by model, ids of the cells behind its numbers.
     """
     style = MetricStyle("expected", "expected", percent=ranking.percent)
-    scores = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
-    tuned = ["fine-tuned (%)"] if any(math.isfinite(c.finetuned) for c in ranking.candidates) else []
-    rank = ["mean rank"] if ranking.counted else []
-    timed = ["ms, one image", "ms, batch", "memory (MB)"] if any(c.latency for c in ranking.candidates) else []
-    columns = ["checkpoint", "#", style.heading, "behind", "FLOPs", "parameters", *tuned, *scores, *rank]
-    columns += [*timed, "images/s"]
-    rows = []
-    for c in ranking.candidates:
-        note = f"the weights of {c.same_as}" if c.same_as else ""
-        first = TableCell(c.named(names), note=note, hint=c.error or c.model)
-        if c.error:
-            missing = [TableCell(hint=c.error)] * (len(columns) - 3)
-            rows.append([first, TableCell(), TableCell("failed", hint=c.error), *missing])
-            continue
-        rows.append(
-            [
-                first,
-                TableCell(str(c.rank), value=c.rank),
-                *_expected(c, ranking, style, (cells or {}).get(c.model, ())),
-                *(TableCell(amount(count), value=count) for count in (c.flops, c.parameters)),
-                *(_number(c.finetuned, PERCENT) for _ in tuned),
-                *(_number(c.scores.get(name)) for name in scores),
-                *(_number(c.mean_rank) for _ in rank),
-                *([_number(v and v * 1e3) for v in (c.latency, c.batch_latency)] if timed else []),
-                *([_number(c.memory and c.memory / 1e6)] if timed else []),
-                _number(c.images_per_second),
-            ]
-        )
+    rows = [_candidate_row(c, ranking, style, names, (cells or {}).get(c.model, ())) for c in ranking.candidates]
     guessing = ranking.guessing_text
     on = f"on {ranking.images:,} images{ranking.targets_text}"
     notes = [
@@ -117,13 +88,45 @@ def candidates_table(
         f"{MARK_NOTE}." if any(mark_of(name, ranking.decision) for name in ranking.decision.order) else "",
         f"{guessing[0].upper()}{guessing[1:]}." if guessing else "",
     ]
-    return Table(
-        caption=f"{names.get(ranking.dataset, ranking.dataset)}: all candidates",
-        columns=columns,
-        rows=rows,
-        row_keys=[c.model for c in ranking.candidates],
-        notes=[note for note in notes if note],
+    caption = f"{names.get(ranking.dataset, ranking.dataset)}: all candidates"
+    keys = [c.model for c in ranking.candidates]
+    return _table(caption, rows, len(DECIDING) - 1, row_keys=keys, notes=[note for note in notes if note])
+
+
+def _candidate_row(
+    c: Candidate, ranking: CheckpointRanking, style: MetricStyle, names: DisplayNames, cells: Sequence[str]
+) -> dict[str, TableCell]:
+    note, known = f"the weights of {c.same_as}" if c.same_as else "", math.isfinite(c.expected)
+    limits = f"95 % confidence interval {style.text(c.behind_low)} to {style.text(c.behind_high)}"
+    expected = TableCell(
+        mark=mark_of(c.compared_as, ranking.decision),
+        cells=cells,
+        value=c.expected,
+        interval=Interval(c.expected, c.low, c.high, n=ranking.images),
+        metric=style,
+        n=ranking.images,
+        chance=ranking.chance,
     )
+    behind = TableCell(value=c.behind, metric=style, hint=limits) if c.rank > 1 else TableCell("0", value=0.0)
+    found = {
+        "checkpoint": TableCell(c.named(names), note=note, hint=c.error or c.model),
+        "#": TableCell(str(c.rank), value=c.rank),
+        style.heading: expected if known else TableCell(),
+        "behind": behind if known else TableCell(),
+        "FLOPs": TableCell(amount(c.flops), value=c.flops),
+        "parameters": TableCell(amount(c.parameters), value=c.parameters),
+        "fine-tuned (%)": _number(c.finetuned, PERCENT),
+        **{name: _number(c.scores.get(name)) for name in ranking.scores},
+        "mean rank": _number(c.mean_rank),
+        "ms, one image": _number(c.latency and c.latency * 1e3),
+        "ms, batch": _number(c.batch_latency and c.batch_latency * 1e3),
+        "memory (MB)": _number(c.memory and c.memory / 1e6),
+        "images/s": _number(c.images_per_second),
+    }
+    if c.error:
+        empty = dict.fromkeys(found, TableCell(hint=c.error))
+        found = empty | {"checkpoint": found["checkpoint"], style.heading: TableCell("failed", hint=c.error)}
+    return found
 
 
 def per_class_table(ranking: CheckpointRanking, names: Mapping[str, str], most: int = 5) -> Table | None:
@@ -141,26 +144,6 @@ def per_class_table(ranking: CheckpointRanking, names: Mapping[str, str], most: 
         ],
         folded=True,
     )
-
-
-def _expected(c: Candidate, ranking: CheckpointRanking, style: MetricStyle, cells: Sequence[str]) -> list[TableCell]:
-    """Return the cells of the expected accuracy and of the difference to the first candidate."""
-    if not math.isfinite(c.expected):
-        return [TableCell(), TableCell()]
-    n = c.dropped_after or ranking.images
-    limits = f"95 % confidence interval {style.text(c.behind_low)} to {style.text(c.behind_high)}"
-    note = f"after {c.dropped_after} images" if c.dropped_after else ""
-    expected = TableCell(
-        mark=mark_of(c.compared_as, ranking.decision),
-        cells=cells,
-        value=c.expected,
-        interval=Interval(c.expected, c.low, c.high, n=n),
-        metric=style,
-        n=n,
-        chance=ranking.chance,
-    )
-    behind = TableCell(value=c.behind, metric=style, hint=limits, note=note)
-    return [expected, behind if c.rank > 1 else TableCell("0", value=0.0)]
 
 
 def _number(value: float | None, metric: MetricStyle | None = None) -> TableCell:
@@ -206,19 +189,18 @@ class RankingRow:
     paper_gflops: float = math.nan
 
 
-def ranking_rows(results: Iterable[Result], models: Collection[str] | None = None) -> list[RankingRow]:
+def ranking_rows(results: Iterable[Result]) -> list[RankingRow]:
     """Return one row per score (and layer) that has values, in the order of `unseen ls scores`.
 
     Args:
         results: of the rank benchmark, ground truth among them.
-        models: a group of checkpoints; all by default.
 
     Raises:
         DataError: nothing was fine-tuned, or the results of one score are of several settings.
     """
     by: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        if result.ok and result.cell.benchmark == "rank" and (models is None or result.cell.model in models):
+        if result.ok and result.cell.benchmark == "rank":
             parameters = RankParameters.read(result.cell.parameters)
             by.setdefault((parameters.score, parameters.layer or ""), []).append(result)
     for (score, _), own in by.items():
@@ -242,6 +224,18 @@ def _key(result: Result) -> tuple[str, str, str]:
     return result.cell.dataset, result.cell.model, result.cell.revision
 
 
+#: Agreement of scores with accuracies, of every task; the name is that of the field.
+_AGREEMENT: dict[str, Callable[[list[list[float]], list[list[float]]], float]] = {
+    "recall_at_1": partial(recall_at_k, k=1),
+    "relative_at_1": partial(relative_accuracy_at_k, k=1),
+    "recall_at_3": partial(recall_at_k, k=3),
+    "relative_at_3": partial(relative_accuracy_at_k, k=3),
+    "pearson": pearson,
+    "kendall": lambda values, truth: float(np.mean([kendall_tau(v, a) for v, a in zip(values, truth, strict=True)])),
+    "weighted": weighted_tau,
+}
+
+
 def _row(
     score: str, layer: str, results: list[Result], truth: Mapping[tuple[str, str, str], float]
 ) -> RankingRow | None:
@@ -259,13 +253,7 @@ def _row(
     return RankingRow(
         score=score,
         name=card.name,
-        recall_at_1=recall_at_k(values, accuracies, 1),
-        relative_at_1=relative_accuracy_at_k(values, accuracies, 1),
-        recall_at_3=recall_at_k(values, accuracies, 3),
-        relative_at_3=relative_accuracy_at_k(values, accuracies, 3),
-        pearson=pearson(values, accuracies),
-        kendall=float(np.mean([kendall_tau(v, a) for v, a in zip(values, accuracies, strict=True)])),
-        weighted=weighted_tau(values, accuracies),
+        **{name: agreement(values, accuracies) for name, agreement in _AGREEMENT.items()},
         gflops=float(np.mean([d.gflops for d in details])),
         seconds=float(np.mean(seconds)),
         tasks=len(values),
@@ -287,24 +275,17 @@ def scores_table(rows: Sequence[RankingRow]) -> Table:
     """Return how well each score agrees with fine-tuned accuracy, like the tables of the paper."""
     layered = len({row.layer for row in rows if row.layer}) > 1
     entries = [
-        (f"{row.name} at {row.layer}" if layered and row.layer else row.name, f"{row.pairs} pairs", asdict(row))
+        _score_row(
+            f"{row.name} at {row.layer}" if layered and row.layer else row.name, asdict(row), f"{row.pairs} pairs"
+        )
         for row in rows
     ]
-    return _scores_table("Scores against fine-tuned accuracy (%)", entries)
+    return _table("Scores against fine-tuned accuracy (%)", entries, 1)
 
 
-def _scores_table(caption: str, entries: Sequence[tuple[str, str, Mapping[str, float]]]) -> Table:
-    """Return a table of metrics by score, without empty columns."""
-    rows = [[_number(metrics.get(style.name), style) for style in _METRICS] for *_, metrics in entries]
-    shown = [i for i in range(len(_METRICS)) if any(row[i].value is not None for row in rows)]
-    return Table(
-        caption,
-        ["score", *(_METRICS[i].title for i in shown)],
-        [
-            [TableCell(name, note=note), *(row[i] for i in shown)]
-            for (name, note, _), row in zip(entries, rows, strict=True)
-        ],
-    )
+def _score_row(name: str, metrics: Mapping[str, float], note: str = "") -> dict[str, TableCell]:
+    first = {"score": TableCell(name, note=note)}
+    return first | {style.title: _number(metrics.get(style.name), style) for style in _METRICS}
 
 
 # ---- the tables of the paper -----------------------------------------------------------------------------------------
@@ -312,23 +293,21 @@ def _scores_table(caption: str, entries: Sequence[tuple[str, str, Mapping[str, f
 
 def published_results() -> list[Result]:
     """Return Tables 1 to 3 of the paper as results: scores in place of models, a dataset per table, fractions."""
-    text = (files("unseen.benchmarks.rank") / "published.toml").read_text(encoding="utf-8")
-    content = tomllib.loads(text)
     found = []
-    for table in content["tables"]:
+    for table in _PUBLISHED["tables"]:
         name = f"Table {table['number']}: Group {table['group']}, {table['caption']}"
         for score, values in table["rows"].items():
-            printed = zip(content["metrics"], values, strict=True)  # NaN is a dash
+            printed = zip(_PUBLISHED["metrics"], values, strict=True)  # NaN is a dash
             metrics = {m: v if m == "paper_gflops" else v / 100 for m, v in printed if not math.isnan(v)}
-            record = RunRecord(source=content["source"])
+            record = RunRecord(source=_PUBLISHED["source"])
             found.append(Result(Cell("neucrab", score, name), metrics=metrics, record=record))
     return found
 
 
 def published_tables() -> list[Table]:
     """Return the tables of the paper, for comparison with one's own."""
-    entries: dict[str, list[tuple[str, str, Mapping[str, float]]]] = {}
+    entries: dict[str, list[dict[str, TableCell]]] = {}
     for result in published_results():
-        row = (find_score(result.cell.model).name, "", result.metrics)
+        row = _score_row(find_score(result.cell.model).name, result.metrics)
         entries.setdefault(f"Published, {result.cell.dataset}; GFLOPs as the paper counts them", []).append(row)
-    return [replace(_scores_table(caption, own), folded=True) for caption, own in entries.items()]
+    return [_table(caption, own, 1, folded=True) for caption, own in entries.items()]

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -29,13 +28,13 @@ from torch import nn
 from unseen.benchmarks.rank.details import RankDetails, RankParameters
 from unseen.benchmarks.rank.expected import written_hits
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.arrays import FloatArray
+from unseen.core.identity import Values
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import Dropped, RunRecord, search_record, split_record
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
 from unseen.finetuning.data import CACHE_BYTES
-from unseen.finetuning.train import FinetuneOptions, finetune
+from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
 from unseen.finetuning.views import TrainView
 from unseen.ranking.cards import ScoreCard, finetune_flops
 
@@ -50,61 +49,56 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
     train, validation = hold_out(dataset.split("train"), dataset.splits.get("val"), seed=options.seed)
     images = {"train": train, "val": validation, "test": dataset.split("test")}
     resized = {name: _resized(split, size) for name, split in images.items()}
-    lost = RunRecord()
-    run = partial(
-        finetune,
-        bench.backbone(cell.model),
-        resized["train"],
-        resized["test"],
-        held_out=resized["val"],
-        classes=classes,
-        batch_size=options.batch_size,
-        options=FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam", clip=0.0, backbone_rate=1.0),
+    rows: list[Values] = []
+    lost: dict[Dropped, None] = {}
+
+    def trial(steps: int, rate: float, seed: int, head: nn.Linear | None = None) -> FinetuneResult:
+        found = finetune(
+            bench.backbone(cell.model),
+            resized["train"],
+            resized["test"],
+            held_out=resized["val"],
+            classes=classes,
+            steps=steps,
+            learning_rate=rate,
+            batch_size=options.batch_size,
+            seed=seed,
+            checkpoint=state(steps, rate, seed),
+            head=head,
+            options=FinetuneOptions(
+                device=bench.how.device, start="probe", optimizer="adam", clip=0.0, backbone_rate=1.0
+            ),
+        )
+        lost.update(dict.fromkeys(found.dropped))
+        row = {"steps": steps, "learning_rate": rate, "seed": seed, "stopped_at": found.stopped_at}
+        rows.append(row | {"validation": found.held_out, "test": found.top1, "seconds": found.seconds})
+        return replace(found, module=found.head)  # the network is not needed any more
+
+    settings = [(0, options.learning_rates[0]), *product(options.steps, options.learning_rates)]
+    probe = trial(*settings[0], options.seed)  # all other trials start from it
+    sweep = [probe, *(trial(steps, rate, options.seed, probe.head) for steps, rate in settings[1:])]
+    candidates = list(rows)
+    place = max(range(len(sweep)), key=lambda i: sweep[i].held_out)  # the first of equals, so the shortest
+    (steps, rate), seeds = settings[place], range(options.seed + 1, options.seed + options.truth_seeds)
+    best = [sweep[place], *(trial(steps, rate, seed, probe.head) for seed in seeds if steps)]  # a probe has no seeds
+    wanted = images["test"].labels
+    right = [np.where(each.predictions < 0, np.nan, each.predictions == wanted) for each in (probe, *best)]
+    probe_hits, hits = (
+        written_hits(each, np.arange(len(wanted)), len(wanted)) for each in (right[0], np.mean(right[1:], axis=0))
     )
-
-    outcomes: dict[tuple[int, float, int], FloatArray] = {}
-
-    def trial(steps: int, rate: float, seed: int, head: nn.Linear | None) -> tuple[dict[str, Any], nn.Linear]:
-        nonlocal lost
-        found = run(steps=steps, learning_rate=rate, seed=seed, checkpoint=state(steps, rate, seed), head=head)
-        lost = lost.merge(_record(dataset, images, found.dropped))
-        right = (found.predictions == images["test"].labels).astype(np.float64)
-        outcomes[steps, rate, seed] = np.where(found.predictions < 0, np.nan, right)
-        row = {
-            "steps": steps,
-            "learning_rate": rate,
-            "seed": seed,
-            "stopped_at": found.stopped_at,
-            "validation": found.held_out,
-            "test": found.top1,
-            "seconds": found.seconds,
-        }
-        return row, found.head
-
-    probe, head = trial(0, options.learning_rates[0], options.seed, None)  # all other trials start from it
-    settings = product(options.steps, options.learning_rates)
-    sweep = [probe, *(trial(steps, rate, options.seed, head)[0] for steps, rate in settings)]
-    best = max(sweep, key=lambda row: row["validation"])  # the first of equals, so the shortest
-    seeds = range(options.seed + 1, options.seed + options.truth_seeds) if best["steps"] else ()  # a probe has none
-    again = [trial(best["steps"], best["learning_rate"], seed, head)[0] for seed in seeds]
-    # Without a step, no learning rate is used.
-    chosen = {name: best[name] for name in ("steps", "learning_rate") if best["steps"] or name == "steps"}
-    every = np.arange(len(images["test"]))
-    reached = np.mean([outcomes[row["steps"], row["learning_rate"], row["seed"]] for row in [best, *again]], axis=0)
-    hits, probe_hits = (
-        written_hits(each, every, len(every)) for each in (reached, outcomes[0, probe["learning_rate"], options.seed])
-    )
+    # Without a step, no learning rate is used; runs with other seeds are no candidates.
+    search = search_record(candidates, {"steps": steps} | ({"learning_rate": rate} if steps else {}))
     return Result(
         cell,
         metrics={
-            "top1": float(np.mean([row["test"] for row in [best, *again]])),
-            "validation": float(np.mean([row["validation"] for row in [best, *again]])),
-            "probe_top1": probe["test"],
+            "top1": float(np.mean([each.top1 for each in best])),
+            "validation": float(np.mean([each.held_out for each in best])),
+            "probe_top1": probe.top1,
         },
-        seconds=sum(row["seconds"] for row in [*sweep, *again]),
-        sweep=(*sweep, *again),
+        seconds=sum(row["seconds"] for row in rows),
+        sweep=tuple(rows),
         details=RankDetails(classes=classes, chance=1 / classes, hits=hits, probe_hits=probe_hits).to_dict(),
-        record=lost.merge(search_record(sweep, chosen)),  # runs with other seeds are no candidates
+        record=_record(dataset, images, list(lost)).merge(search),
     )
 
 
@@ -154,13 +148,9 @@ def _record(dataset: Dataset, images: Mapping[str, Split], lost: Sequence[Droppe
 
 def _resized(split: Split, size: int) -> Split:
     """Return the split with images that are decoded and resized once instead of in every trial."""
-    if len(split) * size * size * 3 > CACHE_BYTES:
-        return split
-    kept: dict[int, Image.Image] = {}
 
+    @lru_cache(maxsize=CACHE_BYTES // (3 * size * size))
     def opened(i: int) -> Image.Image:
-        if i not in kept:
-            kept[i] = TrainView().base(split.open(i), size)
-        return kept[i]
+        return TrainView().base(split.open(i), size)
 
     return Split(split.names, split.labels, opened, fingerprint=split.fingerprint)

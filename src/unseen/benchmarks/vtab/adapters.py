@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from unseen.backbones import Backbone
 from unseen.benchmarks.vtab.search import PEFT_WARMUP, Selection, Trial, select
+from unseen.benchmarks.workbench import SplitRows
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, DiskFullError, OutOfMemoryError, UnavailableError, UnseenError
 from unseen.core.files import write_whole
@@ -36,16 +38,13 @@ class LinearAdapter:
     """A linear layer on frozen features, by the lightweight sweep.
 
     Attributes:
-        train, val: features and labels.
-        test: features; `rows` are their places among all `count` test images.
+        train, val, test: features, with labels for selection and training.
         settings: the candidates.
     """
 
-    train: tuple[FeatureRows, IntArray]
-    val: tuple[FeatureRows, IntArray]
-    test: FeatureRows
-    rows: IntArray
-    count: int
+    train: SplitRows
+    val: SplitRows
+    test: SplitRows
     classes: int
     settings: Sequence[Trial]
     record: RunRecord = field(default_factory=RunRecord)
@@ -53,16 +52,34 @@ class LinearAdapter:
 
     def tune(self) -> Selection:
         settings = [LinearSetting(**setting) for setting in self.settings]
-        return select([trial.to_dict() for trial in sweep_linear(self.train, self.val, self.classes, settings)])
+        train, val = ((part.features, part.labels) for part in (self.train, self.val))
+        return select([trial.to_dict() for trial in sweep_linear(train, val, self.classes, settings)])
 
     def predict(self, selection: Selection, seeds: Sequence[int]) -> Iterator[IntArray]:
-        both = FeatureRows.of(self.train[0]).join(self.val[0])
-        labels = np.concatenate([self.train[1], self.val[1]])
+        both = FeatureRows.of(self.train.features).join(self.val.features)
+        labels = np.concatenate([self.train.labels, self.val.labels])
         self.trainable = self.classes * (both.shape[1] + 1)
         for model in fit_linear((both, labels), self.classes, LinearSetting(**selection.setting), seeds):
-            predictions = np.full(self.count, -1, np.int64)
-            predictions[self.rows] = predict(model, self.test)
+            predictions = np.full(self.test.total, -1, np.int64)
+            predictions[self.test.index] = predict(model, self.test.features)
             yield predictions
+
+
+class Run(NamedTuple):
+    """One training: a setting with a seed, and the file of its outcome."""
+
+    setting: Trial
+    seed: int
+    path: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path.with_suffix(".pt")
+
+    def outcome(self) -> Trial:
+        """Return the stored outcome; empty if it was not trained."""
+        found: Trial = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+        return found
 
 
 @dataclass(eq=False)
@@ -79,8 +96,6 @@ class FinetuneAdapter:
         tolerant: whether a candidate that fails is recorded instead of ending the search; out of memory always ends it.
         selection_seeds: number of trainings of each candidate, with seeds from 0; their mean accuracy selects.
         trainable: number of trained parameters, once a training is done.
-
-    A run is one training of a candidate: number `k` has the setting `k // selection_seeds`.
     """
 
     backbone: Backbone
@@ -104,50 +119,54 @@ class FinetuneAdapter:
                 self.advance(run, share)
         return self.selection()
 
+    @property
+    def runs(self) -> list[Run]:
+        """Return the trainings of the search: candidate after candidate, seed after seed."""
+        return [self._run("trial", setting, seed) for setting in self.settings for seed in range(self.selection_seeds)]
+
     def waiting(self) -> list[tuple[int, float]]:
         """Return the runs to train now, and up to which share of their steps; none once all is decided.
 
         A rung is decided when all candidates have reached it, so that their order does not matter.
         """
-        alive = list(range(len(self.settings)))
+        found = [run.outcome() for run in self.runs]
+        alive = list(range(len(found)))
         for place, share in enumerate((*self.rungs, 1.0)):
             ends = ("failed", "diverged") if share < 1 else ("failed", "diverged", "complete")
-            runs = [run for trial in alive for run in self._runs(trial)]
-            found = {run: self._outcome(run) for run in runs}
-            left = [run for run in runs if found[run].get("state") not in ends]
-            if missing := [run for run in left if share == 1 or len(found[run].get("rungs", ())) <= place]:
-                return [(run, share) for run in missing]
+            left = [k for k in alive if found[k].get("state") not in ends]
+            if missing := [k for k in left if share == 1 or len(found[k].get("rungs", ())) <= place]:
+                return [(k, share) for k in missing]
             if share < 1:
-                scores = {t: [found[run]["rungs"][place] for run in self._runs(t) if run in left] for t in alive}
-                ranked = sorted((t for t in alive if scores[t]), key=lambda t: (-float(np.mean(scores[t])), t))
-                alive = sorted(ranked[: ceil(len(ranked) / 2)])
+                scores: dict[int, list[float]] = {}
+                for k in left:
+                    scores.setdefault(k // self.selection_seeds, []).append(found[k]["rungs"][place])
+                ranked = sorted(scores, key=lambda trial: (-float(np.mean(scores[trial])), trial))
+                kept = ranked[: ceil(len(ranked) / 2)]
+                alive = [k for k in alive if k // self.selection_seeds in kept]
         return []
 
-    def advance(self, run: int, share: float) -> None:
-        """Train one candidate with one seed up to a share of its steps, evaluate it on val, and store the outcome."""
-        setting, seed = self._run_of(run)
-        path, before = self._place("trial", setting, seed), self._outcome(run)
-        until = ceil(share * self._steps(setting, self.train))
-        outcome: Trial
+    def advance(self, number: int, share: float) -> None:
+        """Train a run up to a share of its steps, evaluate it on val, and store the outcome."""
+        run = self.runs[number]
         try:
-            result = self._train((self.train, self.val), setting, seed, path, until)
+            result = self._train(run, self.train, self.val, share)
         except (DiskFullError, UnavailableError, OutOfMemoryError):  # not the fault of the setting
             raise
         except (UnseenError, RuntimeError, ValueError, ArithmeticError) as error:
             if not self.tolerant:
                 raise
-            outcome = {"state": "failed", "error": f"{type(error).__name__}: {error}"}
+            outcome: Trial = {"state": "failed", "error": f"{type(error).__name__}: {error}"}
         else:
-            rungs = [*before.get("rungs", ()), result.top1]
-            complete = {"state": "complete", "accuracy": result.top1, "seconds": result.seconds}
+            outcome = {"state": "training", "rungs": [*run.outcome().get("rungs", ()), result.top1]}
+            if share == 1 or result.diverged_at:
+                outcome |= {"state": "complete", "accuracy": result.top1, "seconds": result.seconds}
             if result.diverged_at:
-                complete |= {"state": "diverged", "error": f"the loss diverged at step {result.diverged_at:,}"}
-            outcome = {**(complete if share == 1 or result.diverged_at else {"state": "training"}), "rungs": rungs}
-            if result.micro_batch < self._forward_images(setting):
+                outcome |= {"state": "diverged", "error": f"the loss diverged at step {result.diverged_at:,}"}
+            if result.micro_batch < self._forward_images(run.setting):
                 outcome["forward_images"] = result.micro_batch
-        write_whole(path, json.dumps({**setting, **outcome}))
+        write_whole(run.path, json.dumps({**run.setting, **outcome}))
         if outcome["state"] != "training":
-            path.with_suffix(".pt").unlink(missing_ok=True)
+            run.checkpoint.unlink(missing_ok=True)
 
     def selection(self) -> Selection:
         """Return the best of the complete candidates, and remove the checkpoints of the others.
@@ -155,97 +174,91 @@ class FinetuneAdapter:
         Raises:
             DataError: none is complete. Failures are removed, so that a later search tries them again.
         """
-        trials = []
-        for trial in range(len(self.settings)):
-            outcomes = []
-            for run in self._runs(trial):
-                found = self._outcome(run)
-                if found["state"] == "training":
-                    found["state"] = "pruned"
-                    self._place("trial", *self._run_of(run)).with_suffix(".pt").unlink(missing_ok=True)
-                found.pop("rungs", None)
-                outcomes.append(found)
-            trials.append(_joined(outcomes))
+        outcomes = []
+        for run in self.runs:
+            found = run.outcome()
+            if found["state"] == "training":
+                found["state"] = "pruned"
+                run.checkpoint.unlink(missing_ok=True)
+            found.pop("rungs", None)
+            outcomes.append(found)
         try:
-            return select(trials)
+            return select([_joined(each) for each in zip(*[iter(outcomes)] * self.selection_seeds, strict=True)])
         except DataError:
             self._forget_failures()
             raise
 
     def unpredicted(self, selection: Selection, seeds: Sequence[int]) -> list[int]:
         """Return the seeds whose final training is not done."""
-        return [seed for seed in seeds if not self._place("final", selection.setting, seed).exists()]
+        return [seed for seed in seeds if not self._run("final", selection.setting, seed).path.exists()]
 
     def finish(self, selection: Selection, seed: int) -> None:
         """Train the chosen setting on train and val, and store its predictions for the test images."""
-        path = self._place("final", selection.setting, seed)
-        result = self._train((self.train.join(self.val), self.test), selection.setting, seed, path)
+        run = self._run("final", selection.setting, seed)
+        result = self._train(run, self.train.join(self.val), self.test)
         own = {"train": self.train, "val": self.val, "test": self.test}
         only_val = set(self.val.names) - set(self.train.names)  # train and val are joined under the name "train"
         lost = [
             replace(one, split="val") if one.split == "train" and one.name in only_val else one
             for one in result.dropped
         ]
-        record = split_record(own, lost).merge(RunRecord(notes=tuple(self._remarks(result, selection.setting, seed))))
+        record = split_record(own, lost).merge(RunRecord(notes=tuple(self._remarks(result, run))))
         facts = {"predictions": result.predictions.tolist(), "record": record.to_dict(), "trainable": result.trainable}
-        write_whole(path, json.dumps(facts))
-        path.with_suffix(".pt").unlink(missing_ok=True)
+        write_whole(run.path, json.dumps(facts))
+        run.checkpoint.unlink(missing_ok=True)
 
     def predict(self, selection: Selection, seeds: Sequence[int]) -> Iterator[IntArray]:
         for seed in seeds:
             if self.unpredicted(selection, [seed]):
                 self.finish(selection, seed)
-            path = self._place("final", selection.setting, seed)
-            finished = json.loads(path.read_text(encoding="utf-8"))
+            run = self._run("final", selection.setting, seed)
+            finished = run.outcome()
             self.record = self.record.merge(RunRecord.from_dict(finished.get("record", {})))
             self.trainable = int(finished.get("trainable", 0))
             yield np.array(finished["predictions"], np.int64)
-            path.unlink(missing_ok=True)  # the caller has stored this result before it takes the next one
+            run.path.unlink(missing_ok=True)  # the caller has stored this result before it takes the next one
         self._forget_failures()
 
     def _forget_failures(self) -> None:
         """Remove the outcomes of failed candidates, so that a later search tries them again."""
-        for run in range(len(self.settings) * self.selection_seeds):
-            if self._outcome(run).get("state") == "failed":
-                self._place("trial", *self._run_of(run)).unlink()
+        for run in self.runs:
+            if run.outcome().get("state") == "failed":
+                run.path.unlink()
 
-    def _remarks(self, result: training.FinetuneResult, setting: Trial, seed: int) -> Iterator[str]:
+    def _remarks(self, result: training.FinetuneResult, run: Run) -> Iterator[str]:
         """Yield what a reader of the number needs to know of a final training."""
-        requested = self._forward_images(setting)
+        requested = self._forward_images(run.setting)
         if result.micro_batch < requested:
             yield (
                 f"Memory ran out: fine-tuning used {result.micro_batch:,} instead of {requested:,} images per forward "
                 "pass, with the same batch size."
             )
         if result.diverged_at:
-            yield f"The final training with seed {seed} ended at step {result.diverged_at:,}: its loss diverged."
+            yield f"The final training with seed {run.seed} ended at step {result.diverged_at:,}: its loss diverged."
 
-    def _train(
-        self, images: tuple[Split, Split], setting: Trial, seed: int, path: Path, until: int | None = None
-    ) -> training.FinetuneResult:
-        """Train on the first images and evaluate on the second; up to `until` steps."""
-        options, steps = self.options, self._steps(setting, images[0])
+    def _train(self, run: Run, train: Split, test: Split, share: float = 1.0) -> training.FinetuneResult:
+        """Train up to a share of the steps, and evaluate."""
+        setting, steps = run.setting, self._steps(run.setting, train)
+        changes: Trial = {}
         if "optimizer" in setting:
-            options = replace(options, optimizer=setting["optimizer"], weight_decay=float(setting["weight_decay"]))
+            changes |= {"optimizer": setting["optimizer"], "weight_decay": float(setting["weight_decay"])}
         if "crop" in setting:
-            options = replace(
-                options,
-                train_view=TrainView(setting["crop"], flip=bool(setting["flip"]), colour=bool(setting["colour"])),
-                eval_view=EvalView(int(setting["eval_size"]), int(setting["eval_resize"])),
-            )
+            changes["train_view"] = TrainView(setting["crop"], flip=setting["flip"], colour=setting["colour"])
+            changes["eval_view"] = EvalView(setting["eval_size"], setting["eval_resize"])
         if setting.get("schedule") == "cosine":
-            options = replace(options, schedule="cosine", warmup=round(PEFT_WARMUP * steps))
+            changes |= {"schedule": "cosine", "warmup": round(PEFT_WARMUP * steps)}
         return training.finetune(
             self.backbone,
-            *images,
+            train,
+            test,
             classes=self.classes,
             steps=steps,
             learning_rate=float(setting["learning_rate"]),
             batch_size=int(setting["batch_size"]),
-            seed=seed,
-            checkpoint=path.with_suffix(".pt"),
-            until=until,
-            options=options,
+            seed=run.seed,
+            checkpoint=run.checkpoint,
+            until=ceil(share * steps),
+            options=replace(self.options, **changes),
         )
 
     def _steps(self, setting: Trial, images: Split) -> int:
@@ -257,23 +270,8 @@ class FinetuneAdapter:
     def _forward_images(self, setting: Trial) -> int:
         return self.options.micro_batch or int(setting["batch_size"])
 
-    def _runs(self, trial: int) -> range:
-        return range(trial * self.selection_seeds, (trial + 1) * self.selection_seeds)
-
-    def _run_of(self, run: int) -> tuple[Trial, int]:
-        """Return the setting and the seed of a run."""
-        return self.settings[run // self.selection_seeds], run % self.selection_seeds
-
-    def _outcome(self, run: int) -> Trial:
-        """Return the stored outcome of a run; empty if it was not trained."""
-        path = self._place("trial", *self._run_of(run))
-        if not path.exists():
-            return {}
-        found: Trial = json.loads(path.read_text(encoding="utf-8"))
-        return found
-
-    def _place(self, kind: str, setting: Trial, seed: int) -> Path:
-        return self.folder / f"{kind}-{self.name(kind, setting, seed)}.json"
+    def _run(self, kind: str, setting: Trial, seed: int) -> Run:
+        return Run(setting, seed, self.folder / f"{kind}-{self.name(kind, setting, seed)}.json")
 
 
 def _joined(outcomes: Sequence[Trial]) -> Trial:

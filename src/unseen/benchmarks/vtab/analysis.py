@@ -9,10 +9,12 @@ Differs:    Figure 21 compares VTAB with the Visual Decathlon, whose scores are 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import product
+from itertools import chain, product
 from math import lcm
 from pathlib import PurePath
 from typing import get_args
@@ -26,10 +28,11 @@ from unseen.benchmarks.vtab.published_tables import (
     Adaptation,
     Size,
     TaskInfo,
-    method_kinds,
+    paper_tables,
     published_results,
     task_info,
 )
+from unseen.benchmarks.vtab.search import OF_SWEEP
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.core.names import Name
@@ -54,22 +57,7 @@ DECATHLON = ("cifar100", "dtd", "flowers102", "svhn")
 _FEWEST_TRIALS = 12
 _WAYS: Mapping[str, str] = {"linear": "linear", "finetune": "fine-tuned", "scratch": "from scratch"}
 #: Parameters that may differ between results of two ways to adapt a model: the options of the ways themselves.
-_OF_WAYS = frozenset(
-    {
-        "adaptation",
-        "table",
-        "sweep",
-        "trials",
-        "longest",
-        "learning_rates",
-        "steps",
-        "batch_size",
-        "micro_batch",
-        "epochs",
-        "adamw_rates",
-        "weight_decays",
-    }
-)
+_OF_WAYS = {"adaptation", "table", "sweep", "micro_batch", *chain(*OF_SWEEP.values())}
 #: Parameters that must be equal even if one of two settings does not have them.
 _OF_DATA = frozenset({"size", "root", "source", "data", "weights"})
 
@@ -79,7 +67,6 @@ class ModelScores:
     """One model, adapted in one way, on all its tasks.
 
     Attributes:
-        size: "1000" or "full".
         patches: whether the model received images patch by patch.
         budget: number of training steps, if they are reported one by one; else 0.
         summaries: by task, the metric over seeds with its interval; [P] reports the median.
@@ -92,7 +79,7 @@ class ModelScores:
     model: str
     adaptation: str
     sweep: str
-    size: str
+    size: Size
     patches: bool
     budget: int
     summaries: Mapping[str, Summary]
@@ -104,7 +91,7 @@ class ModelScores:
     @property
     def table(self) -> Adaptation:
         """Return the published table that it compares with."""
-        return published_table(self.adaptation, self.sweep)
+        return VtabParameters(self.adaptation, self.sweep).table
 
     @property
     def way(self) -> str:
@@ -112,6 +99,11 @@ class ModelScores:
         words = [_WAYS.get(self.adaptation, self.adaptation), "" if self.sweep == "lightweight" else self.sweep]
         words += ["by patches" if self.patches else "", "all examples" if self.size == "full" else ""]
         return ", ".join(filter(None, [*words, "published" if self.source else ""]))
+
+    @property
+    def method(self) -> str:
+        """Return the name of a published method."""
+        return self.model.removeprefix(PUBLISHED_SCHEME)
 
     @property
     def key(self) -> str:
@@ -122,11 +114,6 @@ class ModelScores:
     def tasks(self) -> dict[str, TaskInfo]:
         return {task: task_info(summary.dataset) for task, summary in self.summaries.items()}
 
-    @cached_property
-    def medians(self) -> dict[str, float]:
-        """Return the median over seeds by task."""
-        return {task: summary.value for task, summary in self.summaries.items()}
-
     def average(self, tasks: Sequence[str]) -> float:
         """Return the mean over tasks, without its interval."""
         return float(np.mean([self.summaries[task].value for task in tasks]))
@@ -134,7 +121,7 @@ class ModelScores:
     def mean(self, tasks: Sequence[str], *, by_group: bool = False) -> Candidate:
         """Return the mean over tasks, or the mean of the means of their groups, for `stats.decide`."""
         infos, parts = [self.tasks[task] for task in tasks], [self.summaries[task] for task in tasks]
-        counts = {info.group: sum(other.group == info.group for other in infos) for info in infos}
+        counts = Counter(info.group for info in infos)
         weights = [lcm(*counts.values()) // counts[info.group] for info in infos] if by_group else None
         return mean_candidate(parts, [info.data for info in infos], weights)
 
@@ -143,26 +130,10 @@ class ModelScores:
         return [cell for task in tasks for cell in self.summaries[task].cells]
 
 
-def published_table(adaptation: str, sweep: str) -> Adaptation:
-    """Return the published table that an adaptation and sweep compare with."""
-    if adaptation == "linear":
-        return "linear"
-    return "heavyweight" if sweep == "heavyweight" else "lightweight"
-
-
-def _short_path(path: str, others: Iterable[str]) -> str:
-    """Return the last parts of a path, as many as distinguish it from the others."""
-    parts, ends = PurePath(path).parts, [PurePath(other).parts for other in {*others} - {path}]
-    for count in range(1, len(parts)):
-        if not any(other[-count:] == parts[-count:] for other in ends):
-            return "/".join(parts[-count:])
-    return path
-
-
 def _place(cell: Cell) -> dict[str, object]:
     name, p = Name.parse(cell.dataset), VtabParameters.read(cell.parameters)
     task = name.without("size", "root") if name.scheme == "vtab" else name
-    found: dict[str, object] = {"dataset": str(task), "table": published_table(p.adaptation, p.sweep), "size": "1000"}
+    found: dict[str, object] = {"dataset": str(task), "table": p.table, "size": "1000"}
     found |= {option: value for option, value in name.options.items() if option not in task.options}
     return found | ({"reported": "budget by budget"} if p.budget else {})
 
@@ -170,27 +141,22 @@ def _place(cell: Cell) -> dict[str, object]:
 @cache
 def published_scores(table: Adaptation, size: Size) -> tuple[ModelScores, ...]:
     """Return the published methods of a table, in its order."""
-    return scores_of(published_results(table, size))
+    return tuple(scores_of(published_results(table, size)))
 
 
-def scores_of(results: Iterable[Result]) -> tuple[ModelScores, ...]:
+def scores_of(results: Iterable[Result], metric: str = "top1") -> list[ModelScores]:
     """Return one row per model and adaptation."""
-    return tuple(_rows(results, "top1"))
-
-
-def _rows(results: Iterable[Result], metric: str) -> list[ModelScores]:
-    found: dict[tuple[str, str, str, str, bool, int], dict[str, list[Result]]] = {}
+    found: dict[tuple[str, str, str, Size, bool, int], dict[str, list[Result]]] = {}
     for result in results:
         cell, p = result.cell, VtabParameters.read(result.cell.parameters)
         if metric in result.metrics:
-            size = "full" if Name.parse(cell.dataset).options.get("size") == "full" else "1000"
-            tasks = found.setdefault((cell.model, p.adaptation, p.sweep, size, p.patches, p.budget), {})
-            tasks.setdefault(task_info(cell.dataset).name, []).append(result)
+            key = cell.model, p.adaptation, p.sweep, _size_of(cell), p.patches, p.budget
+            found.setdefault(key, {}).setdefault(task_info(cell.dataset).name, []).append(result)
     return [
         ModelScores(
             *key,
             {task: summary_of(runs, metric) for task, runs in tasks.items()},
-            source=next((run.record.source for runs in tasks.values() for run in runs), ""),
+            source=next(iter(tasks.values()))[0].record.source,
             incomplete={task: text for task, runs in tasks.items() if (text := _lacks(runs))},
             examples={task: whose for task, runs in tasks.items() if (whose := _whose(runs[0]))},
             trainable=round(np.mean([VtabDetails.read(runs[0].details).trainable for runs in tasks.values()])),
@@ -199,12 +165,14 @@ def _rows(results: Iterable[Result], metric: str) -> list[ModelScores]:
     ]
 
 
+def _size_of(cell: Cell) -> Size:
+    return "full" if Name.parse(cell.dataset).options.get("size") == "full" else "1000"
+
+
 def _whose(run: Result) -> str:
     """Return whose 1,000 examples of a task of VTAB were used; "" for all examples, other data and published rows."""
-    name = Name.parse(run.cell.dataset)
-    if name.scheme != "vtab" or name.options.get("size") == "full" or run.record.source:
-        return ""
-    return run.record.provenance or "unknown"
+    own = run.cell.dataset.startswith("vtab:") and _size_of(run.cell) == "1000" and not run.record.source
+    return run.record.provenance or "unknown" if own else ""
 
 
 def _lacks(runs: Sequence[Result]) -> str:
@@ -226,11 +194,11 @@ class Setting:
 
     @property
     def size(self) -> Size:
-        return "full" if self.group.setting["size"] == "full" else "1000"
+        return _size_of(self.group.results[0].cell)
 
     def by(self, metric: str) -> list[ModelScores]:
         """Return one row per model and adaptation, without runs of a fixed budget."""
-        return [row for row in _rows(self.group.results, metric) if not row.budget]
+        return [row for row in scores_of(self.group.results, metric) if not row.budget]
 
     @cached_property
     def scores(self) -> list[ModelScores]:
@@ -245,7 +213,7 @@ class Setting:
     @cached_property
     def budgets(self) -> list[ModelScores]:
         """Return one row per model, adaptation and fixed budget (Figures 6, 19 and 20)."""
-        rows = [row for row in _rows(self.group.results, "top1") if row.budget]
+        rows = [row for row in scores_of(self.group.results) if row.budget]
         return sorted(rows, key=lambda row: (row.model, row.adaptation, row.budget))
 
     @cached_property
@@ -258,12 +226,9 @@ def vtab_settings(material: Material) -> list[Setting]:
     """Return the settings of the results of VTAB: all tasks, and fine-tuning with training from scratch."""
     own = [result for result in material.results if result.cell.benchmark == "vtab"]
     groups = comparable(own, axes=("dataset", "adaptation", "budget", "sweep"), place=_place)
-    roots = [str(group.differs.get("root")) for group in groups]
-    found = []
-    for group in groups:
-        differs = {k: _short_path(str(v), roots) if v and k == "root" else v for k, v in group.differs.items()}
-        found.append(Setting(material, replace(group, differs=differs)))
-    return found
+    # Of a root folder, its name: a path of this computer is of no use to the readers of a table.
+    named = [{k: PurePath(str(v)).name if v and k == "root" else v for k, v in g.differs.items()} for g in groups]
+    return [Setting(material, replace(g, differs=differs)) for g, differs in zip(groups, named, strict=True)]
 
 
 @cache
@@ -285,16 +250,14 @@ def row_names(rows: Sequence[ModelScores], short: Mapping[str, str]) -> dict[str
 
 def reference_tasks(rows: Sequence[ModelScores]) -> list[str]:
     """Return the tasks of the row that has most of them, in the order of the paper, other tasks last."""
-    most = max(rows, key=lambda row: len(row.summaries), default=None)
-    infos = most.tasks if most else {}
+    infos = max((row.tasks for row in rows), key=len, default={})
     return sorted(infos, key=lambda task: infos[task].order)
 
 
 def complete(rows: Sequence[ModelScores]) -> list[ModelScores]:
     """Return the rows of one setting that have all tasks of `reference_tasks`, best mean first."""
     tasks = reference_tasks(rows)
-    whole = [row for row in rows if all(task in row.summaries for task in tasks)]
-    return sorted(whole, key=lambda row: -row.average(tasks))
+    return sorted((row for row in rows if row.summaries.keys() >= {*tasks}), key=lambda row: -row.average(tasks))
 
 
 def shared_tasks(rows: Sequence[ModelScores]) -> list[str]:
@@ -305,7 +268,7 @@ def shared_tasks(rows: Sequence[ModelScores]) -> list[str]:
 def score_matrix(rows: Sequence[ModelScores]) -> tuple[list[TaskInfo], FloatArray]:
     """Return the tasks that all rows have, and the scores in percent, (rows, tasks), as aggregations take them."""
     tasks = shared_tasks(rows)
-    scores = np.array([[100 * row.medians[task] for task in tasks] for row in rows], np.float64)
+    scores = np.array([[100 * row.summaries[task].value for task in tasks] for row in rows], np.float64)
     return [rows[0].tasks[task] for task in tasks], scores
 
 
@@ -318,32 +281,26 @@ def kind_means(rows: Sequence[ModelScores], size: Size) -> list[dict[str, str | 
     Args:
         rows: of one setting; a user's rows are kinds of their own, and all kinds are over the tasks that these share.
     """
-    published = published_scores("lightweight", size)
-    own = [row for row in rows if not row.source]
-    kinds = {kind: [row for row in published if _method(row) in methods] for kind, methods in method_kinds().items()}
-    for row in own:
-        kinds.setdefault(f"yours, {row.way}", []).append(row)
-    tasks = shared_tasks([*published, *own])
+    published, own = published_scores("lightweight", size), [row for row in rows if not row.source]
+    kinds = {
+        kind: [row for row in published if row.method in methods] for kind, methods in paper_tables().kinds.items()
+    }
+    kinds |= {f"yours, {row.way}": [other for other in own if other.way == row.way] for row in own}
+    shared = shared_tasks([*published, *own])
     found: list[dict[str, str | float]] = []
     for kind, group in product(kinds, GROUPS):
-        if some := [task for task in tasks if published[0].tasks[task].group == group]:
-            means = [row.average(some) for row in kinds[kind]]
+        if tasks := [task for task in shared if published[0].tasks[task].group == group]:
+            means = [row.average(tasks) for row in kinds[kind]]
             mean, spread = float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
             limits = {"low": mean - spread, "high": mean + spread}
             found.append({"kind": kind, "group": group, "value": mean, **limits, "methods": len(means)})
     return found
 
 
-def _method(row: ModelScores) -> str:
-    """Return the name of a published method."""
-    return row.model.removeprefix(PUBLISHED_SCHEME)
-
-
 def differences(first: ModelScores, second: ModelScores) -> dict[TaskInfo, float]:
-    """Return the difference of two rows by task, in points, largest first (Figure 4)."""
-    other = second.medians
-    found = {first.tasks[t]: 100 * (value - other[t]) for t, value in first.medians.items() if t in other}
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    """Return the difference of two rows by task, in points (Figure 4)."""
+    tasks, (one, other) = score_matrix([first, second])
+    return dict(zip(tasks, (one - other).tolist(), strict=True))
 
 
 def pairs(rows: Sequence[ModelScores]) -> list[tuple[ModelScores, ModelScores]]:
@@ -351,22 +308,22 @@ def pairs(rows: Sequence[ModelScores]) -> list[tuple[ModelScores, ModelScores]]:
 
     The reference has random weights, or is the last row.
     """
-    if rows and rows[0].source:
-        named = {_method(row): row for row in rows}
-        return [(named[first], named[second]) for first, second in PAIRS if {first, second} <= set(named)]
+    named = {row.method: row for row in rows if row.source}
+    if named or not rows:
+        return [(named[first], named[second]) for first, second in PAIRS if {first, second} <= named.keys()]
     random = (row for row in rows if row.model.startswith("random:") or row.adaptation == "scratch")
-    second = next(random, rows[-1]) if rows else None
-    return [(rows[0], second)] if second and second is not rows[0] else []
+    second = next(random, rows[-1])
+    return [(rows[0], second)] if second is not rows[0] else []
 
 
 def sweep_gains(settings: Sequence[Setting]) -> list[tuple[ModelScores, dict[TaskInfo, float]]]:
     """Return the points that the heavyweight search gains over the lightweight sweep, by row and task (Figure 14)."""
-    found = []
-    for light, heavy in _related(settings, "lightweight", "heavyweight"):
-        first = {(row.model, row.adaptation): row for row in light.scores}
-        both = [(row, first.get((row.model, row.adaptation))) for row in heavy.scores]
-        found += [(row, points) for row, other in both if other and (points := differences(row, other))]
-    return found
+    return [
+        (row, points)
+        for light, heavy in _related(settings, "lightweight", "heavyweight")
+        for row, other in product(heavy.scores, light.scores)
+        if (row.model, row.adaptation) == (other.model, other.adaptation) and (points := differences(row, other))
+    ]
 
 
 def linear_taus(settings: Sequence[Setting]) -> list[tuple[int, dict[TaskInfo, float]]]:
@@ -378,13 +335,11 @@ def linear_taus(settings: Sequence[Setting]) -> list[tuple[int, dict[TaskInfo, f
     for linear, tuned in _related(settings, "linear", "lightweight"):
         first = {row.model: row for row in linear.rows}
         rows = [row for row in tuned.rows if row.model in first and row.adaptation == "finetune"]
-        others = [first[row.model] for row in rows]
-        taus = {
-            rows[0].tasks[task]: kendall_tau([row.medians[task] for row in rows], [row.medians[task] for row in others])
-            for task in shared_tasks([*rows, *others])
-        }
-        known = {info: tau for info, tau in taus.items() if tau == tau}
-        found += [(len(rows), known)] if len(rows) >= 3 and known else []
+        if len(rows) >= 3:
+            tasks, scores = score_matrix([*rows, *(first[row.model] for row in rows)])
+            taus = map(kendall_tau, scores[: len(rows)].T, scores[len(rows) :].T)
+            if known := {info: tau for info, tau in zip(tasks, taus, strict=True) if tau == tau}:
+                found.append((len(rows), known))
     return found
 
 
@@ -392,7 +347,7 @@ def _related(settings: Sequence[Setting], first: Adaptation, second: Adaptation)
     """Yield settings of two tables that differ only in the options of the ways to adapt a model."""
     for pair in product(settings, settings):
         one, other = (each.group.setting for each in pair)
-        names = (set(one) & set(other) | _OF_DATA) - _OF_WAYS
+        names = (one.keys() & other.keys() | _OF_DATA) - _OF_WAYS
         if (one["table"], other["table"]) == (first, second) and all(one.get(n) == other.get(n) for n in names):
             yield pair
 
@@ -404,16 +359,18 @@ def metric_means(setting: Setting) -> dict[str, dict[str, float]]:
     return {m: {row.key: row.average(shared) for row in rows} for m, rows in by_metric.items() if rows and shared}
 
 
-def metric_agreement(setting: Setting) -> dict[str, float]:
-    """Return Kendall's tau of the ranking by each metric with that by top-1 (Appendix D); none for fewer than three."""
-    means = metric_means(setting)
-    base = means.pop("top1", {})
-    shared = {metric: [row for row in base if row in other] for metric, other in means.items()}
-    return {
-        metric: kendall_tau([base[row] for row in rows], [means[metric][row] for row in rows])
-        for metric, rows in shared.items()
-        if len(rows) >= 3
-    }
+def metric_agreement(means: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return Kendall's tau of the ranking by each metric with that by top-1 (Appendix D); none for fewer than three.
+
+    Args:
+        means: by metric and row.
+    """
+    base, found = means.get("top1", {}), {}
+    for metric, other in means.items():
+        rows = [row for row in base if row in other]
+        if metric != "top1" and len(rows) >= 3:
+            found[metric] = kendall_tau([base[row] for row in rows], [other[row] for row in rows])
+    return found
 
 
 def unseen_task_taus(rows: Sequence[ModelScores]) -> dict[TaskInfo, tuple[float, float]]:
@@ -430,10 +387,8 @@ def searches(setting: Setting) -> dict[tuple[str, str], dict[str, dict[str, Sens
     for result in setting.group.results:
         cell, title = result.cell, task_info(result.cell.dataset).title
         done = [trial for trial in result.sweep if trial.get("state", "complete") == "complete"]
-        tasks = found.setdefault((cell.model, VtabParameters.read(cell.parameters).adaptation), {})
-        if len(done) >= _FEWEST_TRIALS and title not in tasks:
-            try:
-                tasks[title] = sensitivities(done)
-            except DataError:  # no trial has an accuracy
-                continue
-    return {key: tasks for key, tasks in found.items() if any(tasks.values())}
+        key = cell.model, VtabParameters.read(cell.parameters).adaptation
+        if len(done) >= _FEWEST_TRIALS and title not in found.get(key, {}):
+            with suppress(DataError):  # no trial has an accuracy
+                found.setdefault(key, {})[title] = sensitivities(done)
+    return {key: tasks for key, tasks in found.items() if tasks}

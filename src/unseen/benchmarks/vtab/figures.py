@@ -52,9 +52,10 @@ from unseen.reports.charts import (
     Matrix,
     Panels,
     Scatter,
-    beside,
     interval_fields,
+    to_spec,
 )
+from unseen.reports.theme import CONTAINER, PANEL_WIDTH, Spec
 from unseen.reports.wording import family, listed
 
 #: One colour per group of tasks, in all charts.
@@ -129,7 +130,12 @@ def one_spec(figures: Sequence[Figure]) -> Mapping[str, object]:
     """Return several figures as one, each under its title."""
     if len(figures) == 1:
         return figures[0].vega
-    return beside([figure.vega for figure in figures], titles=[figure.title for figure in figures], columns=1)
+    parts: list[Spec] = []
+    for figure in figures:
+        spec = {name: value for name, value in figure.vega.items() if name not in ("config", "params")}
+        own = {"width": PANEL_WIDTH} if spec.get("width") == CONTAINER else {}
+        parts.append({**spec, **own, "title": figure.title})
+    return to_spec({"concat": parts, "columns": 1, "resolve": {"scale": {"color": "independent"}}})
 
 
 def _figures(kind: FigureKind, settings: Sequence[Setting]) -> list[Figure]:
@@ -230,14 +236,14 @@ def _aggregations(setting: Setting) -> Iterator[Figure]:
 
 def _metrics(setting: Setting) -> Iterator[Figure]:
     """Draw the models in the order of each metric (Figure 7)."""
-    panels = []
-    for metric, means in metric_means(setting).items():
+    panels, by_metric = [], metric_means(setting)
+    for metric, means in by_metric.items():
         ordered = sorted(means.items(), key=lambda item: -item[1])
         rows = [{"name": setting.names[row], "value": mean} for row, mean in ordered]
         panels.append(Bars(rows=rows, series="", x=Axis(METRICS[metric], kind="number", zero=True)))
     if len(panels) < 2 or len(panels[0].rows) < 2:
         return
-    taus = [f"{METRICS[metric]} {tau:.2f}" for metric, tau in metric_agreement(setting).items()]
+    taus = [f"{METRICS[metric]} {tau:.2f}" for metric, tau in metric_agreement(by_metric).items()]
     caption = f"Kendall's tau with the ranking by top-1: {listed(taus)}." if taus else ""
     chart = Panels(charts=panels, titles=[panel.x.title for panel in panels], columns=3)
     yield _figure("Models in the order of each metric", chart, caption, wide=True)

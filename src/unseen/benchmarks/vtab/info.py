@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Literal
 
-from unseen.core.typed import Typed
-from unseen.results.info import COMMON, BenchmarkInfo
+from unseen.core.records import Typed
 
 #: The benchmark whose accuracy on ImageNet is compared with VTAB's (Figure 18 of the paper).
 IMAGENET_BENCHMARK = "probe"
-
-VTAB = BenchmarkInfo(
-    title="VTAB",
-    question="How well does the model adapt to unseen tasks with few labels?",
-    command="vtab run",
-    sentence="""Adaptation to unseen tasks follows VTAB: from 1,000 labelled examples of each task, or as many as it
-        has, by {adaptation}; settings of the {sweep} sweep were chosen on validation examples, then trained again on
-        all""",
-    citations=("vtab",),
-    metrics=tuple(replace(style, aggregate="median") for style in COMMON),
-    tables="unseen.benchmarks.vtab.ranking:vtab_tables",
-    section="unseen.benchmarks.vtab.section:vtab_section",
-)
 
 
 @dataclass(frozen=True)
@@ -66,3 +53,10 @@ class VtabParameters(Typed):
     seed: int = 0
     budget: int = 0
     patches: bool = False
+
+    @property
+    def table(self) -> Literal["lightweight", "heavyweight", "linear"]:
+        """Return the published table that results of these parameters compare with."""
+        if self.adaptation == "linear":
+            return "linear"
+        return "heavyweight" if self.sweep == "heavyweight" else "lightweight"

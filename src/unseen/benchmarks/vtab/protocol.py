@@ -14,15 +14,17 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.vtab.info import VTAB, VtabDetails, VtabParameters
+from unseen.benchmarks.vtab.info import VtabDetails
 from unseen.benchmarks.vtab.published_tables import GROUPS, task_info
 from unseen.benchmarks.vtab.search import (
+    OF_SWEEP,
     RUNGS,
     TRIALS,
     SealedTest,
@@ -34,18 +36,17 @@ from unseen.benchmarks.vtab.search import (
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.arrays import IntArray
 from unseen.core.errors import BackboneError, DataError, UnknownNameError, UsageError
-from unseen.core.identity import digest, option
+from unseen.core.identity import Natural, Positive, Rate, digest, option
 from unseen.core.names import Name
-from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.sources.vtab import default_root, ready_tasks, vtab_tasks
-from unseen.features.settings import tf_preprocessing
+from unseen.features.manifest import tf_preprocessing
 from unseen.finetuning import ADAPTATIONS
 from unseen.metrics import mean_per_class_accuracy
 from unseen.metrics.accuracy import quadratic_kappa
 from unseen.results.grid import pack_correct
-from unseen.results.info import BenchmarkInfo
+from unseen.results.info import BenchmarkInfo, built_in_info
 from unseen.stats import accuracy_interval
 
 if TYPE_CHECKING:
@@ -62,10 +63,7 @@ MINI = (
     "procedural:sprites-orientation",
 )
 #: Parameters that a training with given hyper-parameters does not depend on.
-_SEARCH = (
-    "seed", "budget", "learning_rates", "steps", "batch_size", "trials", "longest", "sweep", "epochs", "adamw_rates",
-    "weight_decays", "selection_seeds",
-)  # fmt: skip
+_SEARCH = {"seed", "budget", "sweep", "selection_seeds", *chain(*OF_SWEEP.values())} - {"prune"}
 #: Adaptations of the paper itself; version 1 of them has no name in the version of a cell.
 _OF_PAPER = ("linear", "finetune", "scratch")
 #: Decoded images that fine-tuning keeps by default: 7,000 of 224 pixels.
@@ -85,7 +83,7 @@ class VtabBenchmark(Benchmark):
     """Options of VTAB."""
 
     name: ClassVar[str] = "vtab"
-    info: ClassVar[BenchmarkInfo] = VTAB
+    info: ClassVar[BenchmarkInfo] = built_in_info("vtab")
     version: ClassVar[int] = 2  # warm-up of the authors' script; evaluation crops and samples of the heavyweight search
 
     adaptation: str = option(
@@ -114,7 +112,9 @@ class VtabBenchmark(Benchmark):
     selection_seeds: Positive = option(
         1, help="Trainings of each candidate of fine-tuning, whose mean accuracy on val selects.", rare=True
     )
-    seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Seeds of the final runs.")
+    seeds: tuple[int, ...] = option(
+        (0, 1, 2), axis="seed", count=(0, 1, 2), help="Seeds of the final runs; a single number is a count."
+    )
     preprocessing: Literal["plain", "own", "tf"] = option(
         "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's.", rare=True
     )
@@ -140,29 +140,27 @@ class VtabBenchmark(Benchmark):
         super().__post_init__()
         if self.adaptation not in ADAPTATIONS:
             raise UnknownNameError("adaptation", self.adaptation, ADAPTATIONS)
-        if self.sweep != "lightweight" and self.adaptation == "linear":
-            raise UsageError(f"benchmark 'vtab': {self.sweep} is for fine-tuning; linear has the lightweight sweep.")
-        if self.patches and self.sweep == "heavyweight":
-            raise UsageError("benchmark 'vtab': patches go with the lightweight sweep, whose inputs are 224 pixels.")
-        if self.reduced_strides and not self.patches:
-            raise UsageError("benchmark 'vtab': reduced strides go with patches.")
-        if not all((self.seeds, self.steps, self.learning_rates, self.adamw_rates, self.weight_decays)):
-            raise UsageError(
-                "benchmark 'vtab' needs at least one seed, learning rate, weight decay and number of steps."
-            )
-        if self.budgets and self.sweep == "peft-1k":
-            raise UsageError("benchmark 'vtab': budgets are steps of the lightweight sweep; peft-1k has epochs.")
+        refused = {
+            f"{self.sweep} is for fine-tuning; linear has the lightweight sweep": self.adaptation == "linear"
+            and self.sweep != "lightweight",
+            "patches go with the lightweight sweep, whose inputs are 224 pixels": self.patches
+            and self.sweep == "heavyweight",
+            "reduced strides go with patches": self.reduced_strides and not self.patches,
+            "it needs at least one seed. A single number is a count; `0,` is the seed 0": not self.seeds,
+            "it needs at least one learning rate, weight decay and number of steps": not all(
+                (self.steps, self.learning_rates, self.adamw_rates, self.weight_decays)
+            ),
+            "budgets are steps of the lightweight sweep; peft-1k has epochs": self.budgets and self.sweep == "peft-1k",
+        }
+        for reason, found in refused.items():
+            if found:
+                raise UsageError(f"benchmark 'vtab': {reason}.")
 
     def idle(self) -> Collection[str]:
-        light, heavy, peft = (
-            {"learning_rates", "batch_size", "steps"},
-            {"trials", "longest", "prune"},
-            {"epochs", "adamw_rates", "weight_decays"},
-        )
-        own = {"lightweight": light, "heavyweight": heavy, "peft-1k": peft}[self.sweep]
-        unused = (light | heavy | peft) - own | ({"steps"} if self.budgets else set())
-        unused |= set() if self.adaptation_size else {"adaptation_size"}
-        unused |= set() if self.selection_seeds > 1 else {"selection_seeds"}
+        unused = {name for sweep, names in OF_SWEEP.items() if sweep != self.sweep for name in names}
+        unused |= {"steps"} if self.budgets else set()
+        unused |= {"adaptation_size"} if not self.adaptation_size else set()
+        unused |= {"selection_seeds"} if self.selection_seeds == 1 else set()
         return unused | ({"micro_batch", "start", "selection_seeds"} if self.adaptation == "linear" else set())
 
     def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
@@ -172,7 +170,7 @@ class VtabBenchmark(Benchmark):
         return own | ({"probe-start": PROBE_START} if probe else {})
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
-        budgets: Sequence[dict[str, int]] = [{"budget": budget} for budget in self.budgets] or [{}]
+        budgets = [{"budget": budget} for budget in self.budgets] or [{}]
         return [{**budget, "seed": seed} for budget in budgets for seed in self.seeds]
 
     def check(self, dataset: Dataset) -> None:
@@ -203,7 +201,7 @@ class VtabBenchmark(Benchmark):
     def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
         """Run one training, and store its outcome in a file."""
         budget = int(piece["budget"])
-        adapter = self._finetuning(_by_budget(cells)[budget][0], bench, budget)
+        adapter = self._finetuning(cells[0], bench, budget)
         if "final" in piece:
             adapter.finish(adapter.selection(), int(piece["final"]))
         else:
@@ -233,15 +231,7 @@ class VtabBenchmark(Benchmark):
         train, val, test = (
             bench.split(cell.model, dataset.id, split, view=self._view) for split in ("train", "val", "test")
         )
-        return LinearAdapter(
-            train=(train.features, train.labels),
-            val=(val.features, val.labels),
-            test=test.features,
-            rows=test.index,
-            count=test.total,
-            classes=len(dataset.class_names),
-            settings=self._sweep(budget),
-        )
+        return LinearAdapter(train, val, test, len(dataset.class_names), self._settings(budget))
 
     def _finetuning(
         self, cell: Cell, bench: Workbench, budget: int, sealed: SealedTest | None = None
@@ -276,24 +266,18 @@ class VtabBenchmark(Benchmark):
             selection_seeds=self.selection_seeds,
         )
 
-    def _settings(self, budget: int, images: int, size: int) -> list[Trial]:
-        """Return the candidates of the sweep."""
+    def _settings(self, budget: int, images: int = 0, size: int = 0) -> list[Trial]:
+        """Return the candidates of the sweep; a probe to start from is one of them, with no step after it."""
         if self.sweep == "heavyweight":
             return sample_settings(self.trials, images=images, size=size, longest=self.longest)
         if self.sweep == "peft-1k":
-            probe = [self._frozen_probe()] if self.start == "probe" else []
-            return [*probe, *recipe_settings(self.epochs, self.adamw_rates, self.weight_decays)]
-        return self._sweep(budget)
-
-    def _frozen_probe(self) -> Trial:
-        return {"learning_rate": self.learning_rates[0], "steps": 0, "batch_size": self.batch_size}
-
-    def _sweep(self, budget: int) -> list[Trial]:
-        """Return the lightweight sweep; a probe to start from is one of its settings, with no step after it."""
-        probe = [self._frozen_probe()] if self.adaptation != "linear" and self.start == "probe" else []
-        grid = [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]
-        own = [{"learning_rate": rate, "steps": steps, "batch_size": self.batch_size} for rate, steps in grid]
-        return [*probe, *own]
+            found = recipe_settings(self.epochs, self.adamw_rates, self.weight_decays)
+        else:
+            grid = product((budget,) if budget else self.steps, self.learning_rates)
+            found = [{"learning_rate": rate, "steps": steps, "batch_size": self.batch_size} for steps, rate in grid]
+        if self.adaptation != "linear" and self.start == "probe":
+            found.insert(0, {"learning_rate": self.learning_rates[0], "steps": 0, "batch_size": self.batch_size})
+        return found
 
     def _view(self, backbone: Backbone) -> Backbone:
         """Return the model with the preprocessing of this adaptation."""
@@ -358,12 +342,12 @@ def _result(
 def _by_budget(cells: Sequence[Cell]) -> dict[int, list[Cell]]:
     found: dict[int, list[Cell]] = {}
     for cell in cells:
-        found.setdefault(VtabParameters.read(cell.parameters).budget, []).append(cell)
+        found.setdefault(cell.parameters.get("budget", 0), []).append(cell)
     return found
 
 
 def _seeds(cells: Sequence[Cell]) -> list[int]:
-    return [VtabParameters.read(cell.parameters).seed for cell in cells]
+    return [cell.parameters["seed"] for cell in cells]
 
 
 def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[str]:
@@ -377,18 +361,16 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
     options = {"size": size if size != "1000" else None, "root": root or None}
     found: list[str] = []
     for name in names:
-        task = name.removeprefix("vtab:")
-        tasks: Collection[str] = ()
+        groups = {"all": GROUPS, **{group: (group,) for group in GROUPS}}
+        tasks = [task.name for task in vtab_tasks().values() if task.group in groups.get(name, ())]
         if name == "ready":
             folder = Path(root or default_root())
             if not (tasks := ready_tasks(folder)):
                 raise DataError(f"no task is ready below {folder}. List the data: unseen vtab check {folder}")
-        elif name in ("all", *GROUPS):
-            tasks = [known.name for known in vtab_tasks().values() if name in ("all", known.group)]
-        elif task in vtab_tasks():
+        elif (task := name.removeprefix("vtab:")) in vtab_tasks():
             tasks = [task]
-        elif name != "mini" and ":" not in name:
+        elif not tasks and name != "mini" and ":" not in name:
             raise UnknownNameError("task or suite", name, ["mini", "all", "ready", *GROUPS, *vtab_tasks()])
         own = MINI if name == "mini" else [name]
-        found += [str(Name.parse(f"vtab:{task}", options)) for task in tasks] if tasks else own
+        found += [str(Name.parse(f"vtab:{task}", options)) for task in tasks] or own
     return list(dict.fromkeys(found))

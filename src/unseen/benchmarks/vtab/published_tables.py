@@ -10,20 +10,18 @@ Notes:      Table 1 repeats Table 7. All printed means agree with the mean of th
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+import msgspec
 import numpy as np
 
 from unseen.benchmarks.vtab.info import VtabDetails
 from unseen.core.arrays import FloatArray
-from unseen.core.errors import DataError
-from unseen.core.identity import Values
+from unseen.core.files import read_toml
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
@@ -36,8 +34,6 @@ Adaptation = Literal["lightweight", "heavyweight", "linear"]
 
 GROUPS = ("natural", "specialized", "structured")
 _FILES = {"lightweight": "table6", "heavyweight": "table7", "linear": "table9"}
-# How the authors' results file spells what the paper spells otherwise.
-_FILE_TITLES = {"dSpr-Orient": "dSpr-Ori"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +49,6 @@ class ScoreTable:
     tasks: tuple[str, ...]
     scores: FloatArray
     means: FloatArray
-
-    def row(self, method: str) -> FloatArray:
-        try:
-            found: FloatArray = self.scores[self.methods.index(method)]
-        except ValueError:
-            raise DataError(f"no method {method!r} in this table. It has: {', '.join(self.methods)}.") from None
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Subset:
-    """A row of Table 5."""
-
-    size: str
-    tau: float
-    std: float
-    tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -129,23 +108,6 @@ def score_table(adaptation: Adaptation, size: Size) -> ScoreTable:
     )
 
 
-def read_results_file(path: Path, size: Size) -> ScoreTable:
-    """Read the results file that the authors released: single values in full precision, two header rows.
-
-    Raises:
-        DataError: the file has another form.
-    """
-    try:
-        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-        sizes, heads, body = rows[0], [_FILE_TITLES.get(h, h) for h in rows[1]], rows[3:]
-        columns = {h: i for i, (h, s) in enumerate(zip(heads, sizes, strict=True)) if s == size}
-        titles = task_titles()
-        scores = np.array([[float(row[columns[title]]) for title in titles.values()] for row in body])
-    except (OSError, UnicodeDecodeError, IndexError, KeyError, ValueError) as error:
-        raise DataError(f"{path} is not a VTAB results file: {error!r}. Use the one of the authors' page.") from error
-    return ScoreTable(tuple(row[0] for row in body), tuple(titles), scores, np.full(len(body), np.nan))
-
-
 #: The scheme of published methods where models have theirs, such as "timm:".
 PUBLISHED_SCHEME = "published:"
 
@@ -198,20 +160,36 @@ class LiteratureRow:
     reference: str
 
 
-def literature() -> tuple[LiteratureRow, ...]:
-    """Return Table 8."""
-    return tuple(LiteratureRow(**row) for row in _tables()["table8"])
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """A row of Table 5: five tasks, and Kendall's tau of a ranking by their mean with its standard deviation."""
+
+    size: Size
+    tau: tuple[float, float]
+    tasks: tuple[str, ...]
 
 
-def human_scores() -> dict[str, dict[str, float]]:
-    """Return Table 3: mean per-class accuracy of raters, and of chance, by task."""
-    found: dict[str, dict[str, float]] = _tables()["table3"]
-    return found
+@dataclass(frozen=True, slots=True)
+class PaperTables:
+    """Tables of [P] that are not scores of methods.
+
+    Attributes:
+        table3: mean per-class accuracy of raters ("human") and of chance, by task.
+        table4: by aggregation and size, Kendall's tau with the mean and its standard deviation.
+        kinds: the methods by kind, as in Figure 2.
+    """
+
+    table3: dict[str, dict[str, float]]
+    table4: dict[str, dict[Size, tuple[float, float]]]
+    table5: list[Subset]
+    table8: list[LiteratureRow]
+    kinds: dict[str, list[str]]
 
 
-def aggregation_taus(size: Size) -> dict[str, tuple[float, float]]:
-    """Return Table 4: by aggregation, Kendall's tau with the mean and its standard deviation."""
-    return {name: (row[size][0], row[size][1]) for name, row in _tables()["table4"].items()}
+@cache
+def paper_tables() -> PaperTables:
+    """Return Tables 3, 4, 5 and 8, and the methods by kind."""
+    return msgspec.convert(read_toml("unseen.benchmarks.vtab", "published/tables.toml"), PaperTables)
 
 
 def published_aggregations() -> dict[str, Aggregation]:
@@ -222,27 +200,3 @@ def published_aggregations() -> dict[str, Aggregation]:
     rows = vtab_tasks().values()
     full = score_table("lightweight", "full").scores
     return aggregations([row.data for row in rows], [row.group for row in rows], reference=full)
-
-
-def best_subsets(size: Size) -> tuple[Subset, ...]:
-    """Return Table 5."""
-    found = [row for row in _tables()["table5"] if row["size"] == size]
-    return tuple(Subset(size, row["tau"][0], row["tau"][1], tuple(row["tasks"])) for row in found)
-
-
-def method_kinds() -> dict[str, list[str]]:
-    """Return the methods by kind, as in Figure 2."""
-    found: dict[str, list[str]] = _tables()["kinds"]
-    return found
-
-
-def claims() -> Mapping[str, Any]:
-    """Return single numbers of the text."""
-    found: Mapping[str, Any] = _tables()["claims"]
-    return found
-
-
-@cache
-def _tables() -> Values:
-    path = files("unseen.benchmarks.vtab") / "published" / "tables.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -14,9 +14,8 @@ from unseen.benchmarks.vtab.analysis import (
     scores_of,
     vtab_settings,
 )
-from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo
+from unseen.benchmarks.vtab.published_tables import Size, TaskInfo
 from unseen.core.errors import DataError
-from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.reports.blocks import Material
 from unseen.reports.wording import counted, listed
@@ -81,10 +80,11 @@ class Ranking:
     def columns(self) -> list[Column]:
         """The tasks by group, then means: of each group, of groups, and of tasks."""
         found = _task_columns(self.tasks)
-        groups = list(dict.fromkeys(column.group for column in found))
+        groups: dict[str, tuple[str, ...]] = {}
+        for column in found:
+            groups[column.group] = groups.get(column.group, ()) + column.tasks
         if len(groups) > 1:
-            tasks = {group: tuple(column.tasks[0] for column in found if column.group == group) for group in groups}
-            found += [Column(_MEAN, group, own) for group, own in tasks.items()]
+            found += [Column(_MEAN, group, own) for group, own in groups.items()]
             found.append(Column(_MEAN, "groups", tuple(self.tasks), by_group=True))
         return [*found, self.mean]
 
@@ -106,8 +106,7 @@ class Ranking:
     @property
     def ordered(self) -> list[ModelScores]:
         """The rows, best mean first."""
-        rows = {row.key: row for row in self.rows}
-        return [rows[key] for key in self.decisions[self.mean].order] if rows else []
+        return sorted(self.rows, key=lambda row: self.decisions[self.mean].order.index(row.key))
 
     def tables(self, names: DisplayNames, older: int = 0) -> list[Table]:
         """Return the table of ranked rows, and one of incomplete rows if there are any.
@@ -156,30 +155,6 @@ class Ranking:
             cells=row.cells(column.tasks),
         )
 
-    def to_rows(self) -> list[Values]:
-        """Return the rows as JSON values, scores in percent."""
-        called, found = self._names({}), list[Values]()
-        for row, lacks in [*((row, "") for row in self.ordered), *self.incomplete]:
-            name = {"method": called[row.key], "model": row.model, "own": not row.source, "source": row.source}
-            scores = {task: 100 * value for task, value in row.medians.items()}
-            own = {"mean": None, "incomplete": lacks} if lacks else self._means(row.key)
-            place = {"setting": self.setting, "table": self.table, "size": self.size}
-            found.append({**name, "scores": scores, **own, **place})
-        return found
-
-    def _means(self, key: str) -> Values:
-        """Return the means of a row and its place, as JSON values."""
-        best, means = self.decisions[self.mean], [column for column in self.columns if len(column.tasks) > 1]
-        interval = best.intervals[key]
-        return {
-            "mean": 100 * interval.value,
-            "low": 100 * interval.low if interval.known else None,
-            "high": 100 * interval.high if interval.known else None,
-            "means": {column.head: 100 * self.decisions[column].intervals[key].value for column in means},
-            "places": best.places.get(key),
-            "mark": mark_of(key, best),
-        }
-
     def _names(self, short: Mapping[str, str]) -> dict[str, str]:
         """Return the name of each row by its key."""
         rows = [*self.rows, *(row for row, _ in self.incomplete)]
@@ -187,14 +162,14 @@ class Ranking:
         return row_names(parts[0], short) | row_names(parts[1], short)
 
     def _caption(self, names: DisplayNames) -> str:
-        examples = "all examples" if self.size == "full" else "1,000 examples"
-        own = {(row.adaptation, row.sweep) for row in self.rows if not row.source and row.table == self.table}
-        adapted = "linear" if self.table == "linear" else f"{self.table} sweep"
-        if len(own) == 1 and self.table != "linear":
-            way, sweep = own.pop()
-            adapted = ", ".join([*([way] if way not in ("finetune", "scratch") else []), f"{sweep} sweep"])
+        known = any(info.published for info in self.tasks.values())  # other data have other numbers of examples
+        examples = "all examples" if self.size == "full" else "1,000 examples" if known else ""
+        own = {(row.adaptation, row.sweep) for row in self.rows if not row.source}
+        way, sweep = own.pop() if len(own) == 1 else ("", self.table)
+        adapted = f"{way}, {sweep} sweep" if way not in ("", "finetune", "scratch") else f"{sweep} sweep"
+        adapted = "linear" if self.table == "linear" else adapted
         words = [names.get("vtab", "VTAB"), "top-1 accuracy (%)", adapted, examples]
-        return ", ".join(words) + (f" · {self.setting}" if self.setting else "")
+        return ", ".join(filter(None, words)) + (f" · {self.setting}" if self.setting else "")
 
     def _notes(self, older: int) -> list[str]:
         summaries = [row.summaries[task] for row in self.rows if not row.source for task in self.tasks]
@@ -234,58 +209,46 @@ def rank(own: Sequence[ModelScores], published: Sequence[ModelScores] | None = N
         own: rows of the user's models.
         published: published rows; by default those of the table that the first row compares with.
     """
-    first, tasks = own[0], reference_tasks(own)
-    size: Size = "full" if first.size == "full" else "1000"
-    infos = {task: info for row in own for task, info in row.tasks.items()}
-    whole = [row for row in own if all(task in row.summaries for task in tasks)]
-    intact = [row for row in whole if not any(task in row.incomplete for task in tasks)]
-    ranked = intact or whole
+    table, size = own[0].table, own[0].size
+    known = {task: info for row in own for task, info in row.tasks.items()}
+    tasks = {task: known[task] for task in reference_tasks(own)}
+    whole = [row for row in own if row.summaries.keys() >= tasks.keys()]
+    intact = [row for row in whole if row.incomplete.keys().isdisjoint(tasks)]
+    ranked, note = intact or whole, "" if intact else "Data are incomplete: not comparable with published numbers."
     unranked = sorted((row for row in own if row not in ranked), key=lambda row: row.key)
-    lacking = [(row, _lacks(row, [infos[task] for task in tasks])) for row in unranked]
-    note = "" if intact else "Data are incomplete: not comparable with published numbers."
-    others: Sequence[ModelScores] = ()
-    if intact and all(infos[task].published for task in tasks):
-        others = published_scores(first.table, size) if published is None else published
-    shown = {task: infos[task] for task in tasks}
-    short = [row for row in others if any(task not in row.summaries for task in tasks)]
-    lacking += [(row, _lacks(row, [infos[task] for task in tasks])) for row in short]
-    return Ranking(setting, first.table, size, shown, [*ranked, *(r for r in others if r not in short)], lacking, note)
+    if intact and all(info.published for info in tasks.values()):
+        for row in published_scores(table, size) if published is None else published:
+            (ranked if row.summaries.keys() >= tasks.keys() else unranked).append(row)
+    return Ranking(setting, table, size, tasks, ranked, [(row, _lacks(row, tasks)) for row in unranked], note)
 
 
 def compare(
     results: Sequence[Result],
     *,
-    table: Adaptation | None = None,
     size: Size | None = None,
     literature: Sequence[Result] = (),
 ) -> list[Ranking]:
     """Rank every setting apart, each among the published methods, on the tasks of the paper.
 
     Args:
-        table: the published table for all; by default that of each setting.
         size: only results of this size; by default all.
         literature: further published results, with their source; rows that lack tasks are listed, not ranked.
 
     Raises:
         DataError: there is nothing to compare.
     """
-    chosen = [s for s in vtab_settings(Material(results)) if s.scores and size in (None, s.size)]
-    if not chosen:
-        raise DataError("there are no VTAB results to compare. Make some with: unseen vtab run")
     found = []
-    for setting in chosen:
-        published = ({t: row.summaries[t] for t, i in row.tasks.items() if i.published} for row in setting.scores)
-        rows = [replace(row, summaries=some) for row, some in zip(setting.scores, published, strict=True) if some]
-        if rows:
-            kind = table or rows[0].table
+    for setting in vtab_settings(Material(results)):
+        known = [{t: row.summaries[t] for t, i in row.tasks.items() if i.published} for row in setting.scores]
+        rows = [replace(row, summaries=some) for row, some in zip(setting.scores, known, strict=True) if some]
+        if rows and size in (None, setting.size):
             more = [row for row in scores_of(literature) if row.size == setting.size]
-            ranking = rank(rows, [*published_scores(kind, setting.size), *more], setting=setting.group.words)
-            found.append(replace(ranking, table=kind))
+            published = [*published_scores(rows[0].table, setting.size), *more]
+            found.append(rank(rows, published, setting=setting.group.words))
     if not found:
-        others = sorted({task for setting in chosen for row in setting.scores for task in row.summaries})
         raise DataError(
-            f"none of these tasks is in the paper's tables: {', '.join(others)}. The published methods were "
-            "never run on the embedded tasks; run some of VTAB's own (unseen vtab check lists the data that you have)."
+            "there are no VTAB results to compare. The published methods were never run on the embedded tasks: run "
+            "some of VTAB's own with `unseen vtab run` (`unseen vtab check` lists the data that you have)."
         )
     return found
 
@@ -304,8 +267,8 @@ def vtab_tables(results: Collection[Result], names: DisplayNames, metrics: Seque
     return [*found, *(default_tables(rest, names, metrics) if rest else [])]
 
 
-def _lacks(row: ModelScores, tasks: Sequence[TaskInfo]) -> str:
-    missing = [info.title for info in tasks if info.name not in row.summaries]
+def _lacks(row: ModelScores, tasks: Mapping[str, TaskInfo]) -> str:
+    missing = [info.title for task, info in tasks.items() if task not in row.summaries]
     found = [f"{counted(len(missing), 'task')} of {len(tasks)} missing: {listed(missing)}"] if missing else []
     data = [f"{row.tasks[task].title} {text}" for task, text in row.incomplete.items()]
     return "; ".join([*found, *([f"incomplete data: {listed(data, 3)}"] if data else [])])

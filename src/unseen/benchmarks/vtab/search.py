@@ -32,6 +32,12 @@ BLANK = -1
 #: Keys of a trial that are not of its setting.
 OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note", "forward_images")
 TRIALS = 100
+#: Options that only one sweep has.
+OF_SWEEP = {
+    "lightweight": ("learning_rates", "batch_size", "steps"),
+    "heavyweight": ("trials", "longest", "prune"),
+    "peft-1k": ("epochs", "adamw_rates", "weight_decays"),
+}
 #: Shares of the training time after which a search that prunes stops the worse half.
 RUNGS = (1 / 3, 2 / 3)
 #: Side of the input of the network, and the shortest side that it is cut out of if there is a crop.

@@ -1,6 +1,6 @@
-"""Methods compared over datasets: rank matrices and tests, from results and from the paper's own tables; dataset sizes.
+"""Methods ranked over datasets, from results and from the paper's own tables; dataset sizes.
 
-Paper:      Xian et al., TPAMI 2018, Table 1, Figs. 2, 3, 4, 7, 8 and Table 4 with its paired t-test [P]
+Paper:      Xian et al., TPAMI 2018, Table 1, Figs. 2, 3, 4, 7, 8 [P]
 Shapes:     values (methods, observations)
 Implements: an observation is one dataset and model, with parameters chosen on all validation folds or, as in Fig. 4 of
             [P], on one of them; these two are ranked separately, as are inductive and transductive methods, splits,
@@ -11,27 +11,17 @@ Differs:    t-SNE shows images of the test classes alone, sampled by a seed; [P]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from unseen.benchmarks.zsl.details import BENCHMARK, Look, ZslParameters, parameters_of, plain_name, short_name
-from unseen.benchmarks.zsl.published import published_results, table
+from unseen.benchmarks.zsl.published import table
 from unseen.core.errors import UsageError
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
-from unseen.metrics import (
-    Friedman,
-    PairedTTest,
-    RankTable,
-    friedman_test,
-    harmonic_mean,
-    nemenyi_difference,
-    paired_t_test,
-    rank_methods,
-)
+from unseen.metrics import Friedman, RankTable, friedman_test, nemenyi_difference, rank_methods
 from unseen.results import Group, comparable
 from unseen.results.table import Table, TableCell
 from unseen.zeroshot.catalogue import load_method
@@ -39,6 +29,7 @@ from unseen.zeroshot.problem import Images, unit_rows
 
 METRICS = ("zsl", "ts", "tr", "H")
 METHOD = "method"
+CLASS_SPLIT = "class_split"
 #: In a setting: whether parameters were chosen on all validation folds or on one.
 CHOSEN = "parameters chosen on"
 #: In a setting: whether methods see all test images together.
@@ -46,8 +37,6 @@ KIND = "methods"
 #: Images that t-SNE needs.
 LEAST_IMAGES = 10
 _LEVEL = 0.05
-#: Largest difference between a printed H and the one that follows from the printed ts and tr.
-_ROUNDED = 0.1
 
 
 @dataclass(frozen=True)
@@ -73,7 +62,7 @@ class MethodRanks:
     @property
     def caption(self) -> str:
         """Return the number of observations, Friedman's test or why there is none, and what is dropped."""
-        found, test = f"{len(self.observations)} observations.", self.friedman
+        found, test = f"Observations: {len(self.observations)}.", self.friedman
         if test is not None:
             found += (
                 f" Friedman chi-square {test.statistic:.1f}, p = {test.p_value:.2g} (Iman-Davenport p = "
@@ -100,24 +89,21 @@ class MethodRanks:
         return Table(f"ranks by {title}", ["method", "mean rank", *places], rows, notes=[self.caption])
 
 
-class Statement(NamedTuple):
-    """A sentence of the paper, and whether it follows from the printed numbers."""
-
-    text: str
-    holds: bool
-    evidence: str
-
-
 def settings(
-    results: Sequence[Result], axes: Sequence[str] = (METHOD, "dataset"), *, kinds: bool = True
+    results: Sequence[Result],
+    axes: Sequence[str] = (METHOD, "dataset"),
+    *,
+    kinds: bool = True,
+    sampled: bool = False,
 ) -> list[Group]:
     """Return groups of results that may be ranked together; the split counts once, not in the dataset's name too.
 
     Args:
         axes: what may vary in addition to the model.
         kinds: whether inductive and transductive methods are in different groups.
+        sampled: return results of random class splits, all splits of a setting in one group, in place of the others.
     """
-    own = [result for result in results if result.cell.benchmark == BENCHMARK]
+    own = [r for r in results if r.cell.benchmark == BENCHMARK and bool(parameters_of(r).class_split) == sampled]
 
     def place(cell: Cell) -> dict[str, str]:
         parameters = ZslParameters.read(cell.parameters)
@@ -125,7 +111,9 @@ def settings(
         kind = "transductive" if _is_transductive(parameters.method) else "inductive"
         return {"dataset": plain_name(cell.dataset), CHOSEN: chosen} | ({KIND: kind} if kinds else {})
 
-    return comparable(own, axes=(*axes, "fold"), over=(), place=place, datasets=("test_on",))
+    return comparable(
+        own, axes=(*axes, "fold"), over=(CLASS_SPLIT,) if sampled else (), place=place, datasets=("test_on",)
+    )
 
 
 def main_settings(results: Sequence[Result], axis: str) -> list[Group]:
@@ -149,22 +137,6 @@ def _is_transductive(method: str) -> bool:
 # ---- ranks -----------------------------------------------------------------------------------------------------------
 
 
-def rank_values(
-    values: Mapping[str, Sequence[float]], metric: str, observations: Sequence[str], *, datasets: int | None = None
-) -> MethodRanks:
-    """Rank methods by values of equal length.
-
-    Args:
-        datasets: number of different datasets of the observations; by default as many as there are observations.
-    """
-    ranks = rank_methods(list(values), list(values.values()))
-    k, n = ranks.ranks.shape
-    found = MethodRanks(metric, ranks, tuple(observations))
-    if k < 3 or n < 2 or datasets not in (None, n):
-        return found
-    return replace(found, friedman=friedman_test(ranks), critical_difference=nemenyi_difference(k, n))
-
-
 def ranks_by_setting(results: Sequence[Result], metric: str, split: str | None = None) -> list[MethodRanks]:
     """Return ranks per setting; a setting with fewer than two methods has none.
 
@@ -186,104 +158,14 @@ def ranks_by_setting(results: Sequence[Result], metric: str, split: str | None =
         common = [method for method in methods if all(method in by_method for by_method in full.values())]
         if len(common) < 2:
             continue
-        columns = {method: [by_method[method] for by_method in full.values()] for method in common}
-        ranks = rank_values(columns, metric, [name for name, _ in full], datasets=len({dataset for _, dataset in full}))
+        table = rank_methods(common, [[by_method[method] for by_method in full.values()] for method in common])
         dropped = (*sorted(set(methods) - set(common)), *(place[0] for place in values if place not in full))
-        found.append(replace(ranks, left_out=dropped, setting=group.words))
+        ranks = MethodRanks(metric, table, tuple(name for name, _ in full), dropped, setting=group.words)
+        if len(common) > 2 and 1 < len(full) == len({dataset for _, dataset in full}):
+            difference = nemenyi_difference(len(common), len(full))
+            ranks = replace(ranks, friedman=friedman_test(table), critical_difference=difference)
+        found.append(ranks)
     return found
-
-
-def published_ranks(metric: str, split: str = "PS") -> MethodRanks:
-    """Return ranks over the five datasets of the paper's Table 3 ("zsl") or Table 6 ("ts", "tr", "H")."""
-    results = [result for (home, target, *_), result in published_results().items() if home == target]
-    (found,) = ranks_by_setting(results, metric, split)
-    return found
-
-
-# ---- tests and statements --------------------------------------------------------------------------------------------
-
-
-def cross_dataset_tests(results: Sequence[Result]) -> list[tuple[str, PairedTTest]]:
-    """Return the paired t-test of Table 4 per setting: the same method and test set, trained there or elsewhere."""
-    found = []
-    for group in main_settings(results, "test_on"):
-        at_home: dict[tuple[str, str, str], float] = {}
-        elsewhere: list[tuple[tuple[str, str, str], float]] = []
-        for result in group.results:
-            parameters = parameters_of(result)
-            key = (plain_name(parameters.test_on or result.cell.dataset), result.cell.model, parameters.method)
-            if parameters.test_on:
-                elsewhere.append((key, result.metrics["zsl"]))
-            else:
-                at_home[key] = result.metrics["zsl"]
-        pairs = [(value, at_home[key]) for key, value in elsewhere if key in at_home]
-        if len(pairs) > 1:
-            found.append((group.words, paired_t_test([a for a, _ in pairs], [b for _, b in pairs])))
-    return found
-
-
-def cross_dataset_test() -> PairedTTest:
-    """Return the paired t-test that the paper describes under Table 4: trained on AWA1 against trained on AWA2."""
-    first, second = (
-        [
-            published_results()[home, target, method, "PS"].metrics["zsl"]
-            for target in ("AWA2", "AWA1")
-            for method in table(4).rows
-        ]
-        for home in ("AWA1", "AWA2")
-    )
-    return paired_t_test(first, second)
-
-
-def harmonic_mismatches() -> list[tuple[str, str, float, float]]:
-    """Return cells of Table 6 whose H does not follow from ts and tr: (method, dataset, printed, recomputed)."""
-    found = []
-    for (dataset, _, method, _), result in published_results().items():
-        if "H" in result.metrics:
-            ts, tr, printed = (round(100 * result.metrics[name], 1) for name in ("ts", "tr", "H"))
-            recomputed = harmonic_mean(ts, tr)
-            found += [(method, dataset, printed, recomputed)] if abs(recomputed - printed) > _ROUNDED else []
-    return found
-
-
-def check_statements() -> list[Statement]:
-    """Check the paper's statements on Figs. 4 and 7 with its tables, which have one choice of parameters, not three."""
-    ps, ss = published_ranks("zsl", "PS").table, published_ranks("zsl", "SS").table
-    by_metric = {metric: published_ranks(metric).table for metric in ("ts", "tr", "H")}
-    tr, classifiers = by_metric["tr"], {"DAP", "IAP", "CONSE"}
-    places = [(name, ranks.place("CMT*"), ranks.place("CMT")) for name, ranks in by_metric.items()]
-    return [
-        Statement("GFZSL and ALE lead on PS (Fig. 4)", set(ps.methods[:2]) == {"GFZSL", "ALE"}, _order(ps)),
-        Statement("GFZSL leads on SS, SYNC is second (Fig. 4)", ss.methods[:2] == ("GFZSL", "SYNC"), _order(ss)),
-        Statement(
-            "SYNC falls from SS to PS (Fig. 4: second to seventh)",
-            ps.place("SYNC") > ss.place("SYNC"),
-            f"place {ss.place('SYNC')} on SS, {ps.place('SYNC')} on PS",
-        ),
-        *(
-            Statement(
-                f"ALE, DEVISE and SJE lead on {name} (Fig. 7)",
-                set(by_metric[name].methods[:3]) == {"ALE", "DEVISE", "SJE"},
-                _order(by_metric[name]),
-            )
-            for name in ("ts", "H")
-        ),
-        Statement(
-            "methods of attribute or object classifiers lead on tr (Fig. 7)",
-            tr.methods[0] in classifiers and len(classifiers & set(tr.methods[:4])) >= 2,
-            _order(tr, 4),
-        ),
-        Statement(
-            "CMT* is better than CMT in all cases (Fig. 7)",
-            all(star < plain for _, star, plain in places),
-            ", ".join(f"{name} {star} against {plain}" for name, star, plain in places),
-        ),
-    ]
-
-
-def _order(ranks: RankTable, count: int = 3) -> str:
-    pairs = zip(ranks.methods[:count], np.asarray(ranks.mean_ranks)[:count], strict=True)
-    return ", ".join(f"{method} {rank:.1f}" for method, rank in pairs)
 
 
 # ---- datasets --------------------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ import numpy as np
 from unseen.core.errors import DataError
 from unseen.core.identity import Values
 from unseen.core.names import Name
-from unseen.core.records import Result
-from unseen.core.typed import Typed
+from unseen.core.records import Result, Typed
 from unseen.results.grid import pack_correct, pack_values, unpack_correct, unpack_values
 from unseen.stats import Candidate
 from unseen.zeroshot.outcomes import ImageOutcomes, zeroshot_candidate
@@ -32,6 +31,7 @@ class ZslParameters(Typed):
     fold: int | str = ALL_FOLDS
     calibration: float | str = 0.0
     test_on: str = ""
+    class_split: int = 0
 
     @property
     def on_all_folds(self) -> bool:
@@ -66,6 +66,7 @@ class ZslDetails(Typed):
         indistinguishable_classes: classes whose embedding equals that of another class.
         audit: the findings of the leak audit.
         splits_digest: of the attributes and splits of a dataset of the paper.
+        pool: number of classes that the unseen ones were sampled from; 0 if they were not sampled.
         look: `Look`, images per class and t-SNE points of Fig. 2.
         best: the chosen hyper-parameters.
         per_class: accuracy per unseen class, among unseen classes.
@@ -86,6 +87,7 @@ class ZslDetails(Typed):
     indistinguishable_classes: int = 0
     audit: str = ""
     splits_digest: str = ""
+    pool: int = 0
     look: Values = field(default_factory=dict)
     best: Values = field(default_factory=dict)
     calibration: float = 0.0
@@ -103,20 +105,21 @@ class ZslDetails(Typed):
     @property
     def outcomes(self) -> ImageOutcomes | None:
         """The outcomes per test image; None if the result does not store them, or they are damaged."""
-        if not self.zsl_correct:
-            return None
         try:
+            zsl, ts, tr = (
+                unpack_correct(packed or "0:") for packed in (self.zsl_correct, self.ts_correct, self.tr_correct)
+            )
             found = ImageOutcomes(
-                zsl=unpack_correct(self.zsl_correct),
-                ts=unpack_correct(self.ts_correct),
-                tr=unpack_correct(self.tr_correct) if self.tr_correct else np.empty(0, bool),
+                zsl,
+                ts,
+                tr,
                 unseen_counts=np.asarray(self.unseen_counts, np.int64),
                 seen_counts=np.asarray(self.seen_counts, np.int64),
                 areas=unpack_values(self.areas) if self.areas else np.empty(0),
             )
         except DataError:
             return None
-        return found if found.consistent else None
+        return found if 0 < len(found.zsl) == len(found.ts) == found.unseen_counts.sum() else None
 
     @property
     def has_area(self) -> bool:

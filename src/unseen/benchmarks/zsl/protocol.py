@@ -8,28 +8,29 @@ Differs:    features are scaled to length 1 unless `normalise` says otherwise; t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.prompting import PromptOptions
 from unseen.benchmarks.workbench import Wanted, Workbench
-from unseen.benchmarks.zsl import ZSL
 from unseen.benchmarks.zsl.analysis import make_look
 from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
-from unseen.core.arrays import IntArray
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError, UnseenError, UsageError
-from unseen.core.identity import option
-from unseen.core.options import Share
+from unseen.core.identity import Share, option
 from unseen.core.records import Cell, Result
-from unseen.core.run_record import RunRecord, dropped, search_record
+from unseen.core.run_record import Recorder, RunRecord, dropped, search_record
 from unseen.data import Dataset
 from unseen.data.sources.features import FeatureDataset
-from unseen.results.info import BenchmarkInfo
+from unseen.features import FeatureRows
+from unseen.results.info import BenchmarkInfo, built_in_info
 from unseen.zeroshot.catalogue import expand_methods, load_method, make_method
 from unseen.zeroshot.embeddings import check_source, class_embeddings, normalise_embeddings
 from unseen.zeroshot.problem import (
@@ -38,10 +39,10 @@ from unseen.zeroshot.problem import (
     FloatArray,
     Fold,
     Images,
+    ListedClasses,
     Problem,
     audit_unseen,
     draw_folds,
-    join_images,
     split_classes,
 )
 
@@ -53,7 +54,37 @@ if TYPE_CHECKING:
 PROMPTS = "prompts"
 #: The model of datasets without features.
 DEFAULT_MODEL = "packaged:efficientnet-lite0"
+#: Distance of the seeds of random class splits.
+_SAMPLE_SEEDS = 1_000_003
 _NO_TRAINING, _NO_IMAGE = "no training image", "no image"
+
+
+@dataclass(frozen=True, eq=False)
+class ZslInputs:
+    """What a problem is assembled from.
+
+    Attributes:
+        images: of all splits of the dataset, one after the other; features are read as they are needed.
+        parts: (n,) the split of each image.
+        embeddings: (c, a), rows of length 1.
+        source: name of the embeddings.
+        unseen: the unseen classes, in place of the option `split`.
+    """
+
+    dataset: Dataset
+    images: Images
+    parts: AnyArray
+    embeddings: FloatArray
+    source: str
+    unseen: IntArray | None = None
+
+
+class _Roles(NamedTuple):
+    """Which images train seen classes, and which test unseen and seen ones, as row numbers."""
+
+    train: IntArray
+    new: IntArray
+    old: IntArray
 
 
 @dataclass(frozen=True)
@@ -61,7 +92,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
     """Options of the zero-shot benchmark."""
 
     name: ClassVar[str] = "zsl"
-    info: ClassVar[BenchmarkInfo] = ZSL
+    info: ClassVar[BenchmarkInfo] = built_in_info("zsl")
     version: ClassVar[int] = 2  # every image of an unseen class is tested, not only those of the test split
 
     methods: tuple[str, ...] = option(
@@ -103,9 +134,17 @@ class ZslBenchmark(PromptOptions, Benchmark):
         rare=True,
     )
 
+    splits: int = option(
+        0,
+        neutral="it adds cells",
+        help="Also evaluate on this many random class splits, for intervals and comparisons over splits.",
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         expand_methods(self.methods)
+        if self.splits and (self.splits < 2 or self.split not in ("PS", "SS") or self.test_on):
+            raise UsageError("--splits takes two or more, samples classes of PS or SS, and has no use with --test-on.")
         if self.split_file and self.split not in IMAGENET_SPLITS:
             raise UsageError(f"--split-file has classes of an ImageNet split; with --split {self.split} it has no use.")
 
@@ -119,26 +158,31 @@ class ZslBenchmark(PromptOptions, Benchmark):
 
         Checks that take more than a moment (the leak audit of PS, word vectors) are left to the evaluation.
         """
-        labels = {name: split.labels for name, split in dataset.splits.items()}
-        quick = self.split in ("PS", "SS") and "test" in labels
-        if not quick or len(np.intersect1d(self._trained(labels), labels["test"])) < len(dataset.class_names):
-            _, lost = self._divide(dataset, labels)
+        y = np.concatenate([split.labels for split in dataset.splits.values()])
+        parts = np.repeat(list(dataset.splits), [len(split) for split in dataset.splits.values()])
+        roles, classes = self._roles(parts, y), len(dataset.class_names)
+        if self.split != "PS" or len(np.intersect1d(y[roles.train], y[roles.old])) < classes:
+            _, lost = self._divide(dataset, y, roles)
             if empty := [f"{name!r} ({why})" for name, why in lost.items() if why in (_NO_TRAINING, _NO_IMAGE)]:
                 raise DataError(
                     f"{len(empty)} classes of {dataset.id!r} cannot be used: {', '.join(empty[:5])}"
                     f"{' and more' if len(empty) > 5 else ''}. Zero-shot learning needs training images of every seen "
                     "class and images of every unseen one. Add images, or remove them."
                 )
+        if self.splits:
+            self._divide(dataset, y, self._roles(parts, y, sample=1), sample=1)
         if self.embedding == PROMPTS:
             self.check_prompts(dataset)
             if self.combine == "max" and self.chosen != ("prompt",):
                 raise UsageError("--combine max has no class embedding to learn from: use it with --methods prompt.")
-        elif self.embedding not in ("auto", "glove", "text", "wordnet"):
+        elif self.embedding not in ("auto", "glove", "wordnet"):
             check_source(self.embedding, dataset)
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         folds: tuple[Any, ...] = ("all", 1, 2, 3) if self.robustness else ("all",)
-        return [{"method": method, "fold": fold} for method in self.chosen for fold in folds]
+        found: list[dict[str, Any]] = [{"method": method, "fold": fold} for method in self.chosen for fold in folds]
+        samples = range(1, self.splits + 1)
+        return found + [{"method": m, "fold": "all", "class_split": k} for k in samples for m in self.chosen]
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         prompts = self.prompt_versions(PROMPTS) if self.embedding == PROMPTS else {}
@@ -153,18 +197,32 @@ class ZslBenchmark(PromptOptions, Benchmark):
         return bench.wanted(cells[0].dataset, self.layer)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
-
-        problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
-        if isinstance(bench.dataset(cells[0].dataset), FeatureDataset):  # Fig. 2 of the paper
-            labels = np.concatenate([part.y for part in problem.parts.values()])
-            look = make_look(problem.class_names, labels, problem.test_unseen, self.seed)
-            details = replace(details, look=look.to_dict())
-        test = self.problem(bench, cells[0].model, self.test_on)[0] if self.test_on else None
-        tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
-        for number, cell in enumerate(cells, 1):
-            result = self._one(cell, problem, test, details, tunings)
+        model, name = cells[0].model, cells[0].dataset
+        test = self.assemble(self.inputs(bench, model, self.test_on))[0] if self.test_on else None
+        results = self.results(cells, self.inputs(bench, model, name), bench.recorder, test, look=True)
+        for number, result in enumerate(results, 1):
             bench.progress.note(f"{number}/{len(cells)} {_summary(result)}")
             yield result
+
+    def results(
+        self, cells: Sequence[Cell], inputs: ZslInputs, recorder: Recorder, test: Problem | None, *, look: bool
+    ) -> Iterator[Result]:
+        """Yield the result of each cell.
+
+        Args:
+            test: another problem with the same classes to test on.
+            look: whether results contain Fig. 2 of data that bring features.
+        """
+        for sample, own in groupby(cells, lambda cell: ZslParameters.read(cell.parameters).class_split):
+            problem, details, record = self.assemble(inputs, sample)
+            recorder.add(record)
+            if look and isinstance(inputs.dataset, FeatureDataset) and not sample:
+                labels = np.concatenate([part.y for part in problem.parts.values()])
+                drawn = make_look(problem.class_names, labels, problem.test_unseen, self.seed)
+                details = replace(details, look=drawn.to_dict())
+            tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
+            for cell in own:
+                yield self._one(cell, problem, test, details, tunings)
 
     def _one(
         self, cell: Cell, problem: Problem, test: Problem | None, details: ZslDetails, tunings: dict[str, Tuning]
@@ -211,62 +269,60 @@ class ZslBenchmark(PromptOptions, Benchmark):
             record=RunRecord() if folds is None else search_record(found.tuning.on(folds), found.best),
         )
 
-    def problem(
-        self,
-        bench: Workbench,
-        model: str,
-        name: str,
-        *,
-        embeddings: FloatArray | None = None,
-        unseen: IntArray | None = None,
-    ) -> tuple[Problem, ZslDetails]:
-        """Return the problem of one model on one dataset, features scaled, and what every result states about it.
+    def inputs(
+        self, bench: Workbench, model: str, data: str | Dataset, embeddings: FloatArray | None = None
+    ) -> ZslInputs:
+        """Return what `assemble` takes.
 
         Args:
-            embeddings: of the classes, in place of `embedding`.
-            unseen: the unseen classes, in place of `split`.
+            embeddings: of the classes, in place of the option `embedding`.
         """
-
-        dataset = bench.dataset(name)
-        source = self.embedding
+        dataset = bench.dataset(data) if isinstance(data, str) else data
+        source = self.embedding if embeddings is None else "embeddings"
         if source == "auto":
             source = "attributes" if getattr(dataset, "attributes", None) is not None else "glove"
         if embeddings is not None:
-            embeddings = normalise_embeddings(np.asarray(embeddings, np.float64), dataset.class_names, "embeddings")
+            embeddings = normalise_embeddings(np.asarray(embeddings, np.float64), dataset.class_names, source)
         elif source == PROMPTS:
             embeddings = self.text_embeddings(bench, model, dataset)
         else:
             embeddings = class_embeddings(source, dataset)
-        images = {
-            split: Images(np.asarray(rows.features[:], np.float32), rows.labels)
-            for split, rows in bench.splits(model, name, self.layer).items()
-        }
-        problem, details, record = self.assemble(dataset, images, embeddings, source, unseen)
-        bench.recorder.add(record)
-        return problem, details
+        rows = [bench.layers(model, data, part, (self.layer,))[self.layer] for part in dataset.splits]
+        images = reduce(Images.join, (Images(FeatureRows.of(part.features), part.labels) for part in rows))
+        parts = np.repeat(list(dataset.splits), [len(part.labels) for part in rows])
+        return ZslInputs(dataset, images, parts, embeddings, source)
 
-    def assemble(
-        self,
-        dataset: Dataset,
-        images: Mapping[str, Images],
-        embeddings: FloatArray,
-        source: str,
-        unseen: IntArray | None = None,
-    ) -> tuple[Problem, ZslDetails, RunRecord]:
+    def _roles(self, parts: AnyArray, y: IntArray, sample: int = 0) -> _Roles:
+        """Return the roles of images.
+
+        A dataset of the paper has these parts. In others, seen classes train on all splits but test and are tested on
+        test; all images of unseen classes are tested. SS has no generalized test: as in the paper, every image of a
+        seen class trains. A random class split uses all images, of which a fifth per unseen class is held out.
+        """
+        new, held = parts == "test_unseen", np.isin(parts, ("test", "test_seen"))
+        if new.any() and not sample:
+            return _Roles(*map(np.flatnonzero, (parts == "trainval", new, held)))
+        rows = np.random.default_rng(self.seed).permutation(np.flatnonzero(new))
+        for own in (rows[y[rows] == c] for c in np.unique(y[rows])):
+            held[own[: len(own) // 5]] = True
+        held &= self.split != "SS"
+        return _Roles(np.flatnonzero(~held), np.arange(len(y)), np.flatnonzero(held))
+
+    def assemble(self, inputs: ZslInputs, sample: int = 0) -> tuple[Problem, ZslDetails, RunRecord]:
         """Return the problem, features scaled, what every result states about it, and the record of unused classes.
 
+        Training images are in memory, test images are read block by block.
+
         Args:
-            images: of every split of the dataset.
-            embeddings: (c, a), rows of length 1.
-            source: name of the embeddings.
-            unseen: the unseen classes, in place of `split`.
+            sample: number of a random class split; 0 for the split itself.
         """
-        division, lost = self._divide(dataset, {split: part.y for split, part in images.items()}, unseen)
-        train, new, old = (join_images(images, splits) for splits in self._parts(images))
+        dataset, images, embeddings = inputs.dataset, inputs.images, inputs.embeddings
+        roles = self._roles(inputs.parts, images.y, sample)
+        division, lost = self._divide(dataset, images.y, roles, inputs.unseen, sample)
         problem = Problem(
-            train.of(division.seen),
-            new.of(division.unseen),
-            old.of(division.seen),
+            images.take(roles.train).of(division.seen).load(),
+            images.take(roles.new).of(division.unseen),
+            images.take(roles.old).of(division.seen),
             embeddings,
             list(dataset.class_names),
             division.folds,
@@ -282,66 +338,56 @@ class ZslBenchmark(PromptOptions, Benchmark):
             test_images=len(problem.test_unseen),
             seen_test_images=len(problem.test_seen),
             chance=1 / len(problem.unseen),
-            embedding=source,
+            embedding=inputs.source,
             embedding_dimensions=embeddings.shape[1],
             feature_dimensions=problem.train.X.shape[1],
             indistinguishable_classes=len(embeddings) - len(np.unique(embeddings, axis=0)),
             audit=audit_unseen(dataset.class_names, dataset.wnids, problem.unseen).summary,
-            splits_digest=str(getattr(dataset, "splits_digest", "")),
+            splits_digest="" if sample else str(getattr(dataset, "splits_digest", "")),
+            pool=division.pool,
         )
         return problem.normalised(self.normalise), details, record
 
-    def _parts(self, splits: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-        """Return the splits of a dataset that hold training images, and test images of unseen and of seen classes.
-
-        A dataset of the paper brings them. In others, seen classes train on all splits but test and are tested on
-        test; all images of unseen classes are tested. SS has no generalized test: as in the paper, every image of a
-        seen class trains.
-        """
-        if "test_unseen" in splits:
-            return ["trainval"], ["test_unseen"], ["test_seen"]
-        standard = self.split == "SS"
-        training = [split for split in splits if split != "test" or standard]
-        return training, list(splits), [] if standard or "test" not in splits else ["test"]
-
-    def _trained(self, labels: Mapping[str, IntArray]) -> IntArray:
-        """Return the labels of the images that seen classes train on."""
-        return np.concatenate([np.empty(0, np.int64), *(labels[split] for split in self._parts(labels)[0])])
-
     def _divide(
-        self, dataset: Dataset, labels: Mapping[str, IntArray], unseen: IntArray | None = None
+        self, dataset: Dataset, y: IntArray, roles: _Roles, listed: IntArray | None = None, sample: int = 0
     ) -> tuple[ClassSplit, dict[str, str]]:
         """Return the seen and unseen classes that have images, and the classes that are lost, with the reason.
 
         Args:
-            labels: class of each image, by split of the dataset.
-            unseen: the unseen classes, in place of `split`.
+            y: class of each image.
+            listed: the unseen classes, in place of `split`.
+            sample: number of a random class split, with as many unseen classes as the published split, if there is one.
         """
-
-        names, wnids = dataset.class_names, dataset.wnids
+        names, wnids, share = dataset.class_names, dataset.wnids, self.share
+        seen, tested = np.unique(y[roles.train]), np.unique(y[roles.new])
         if isinstance(dataset, FeatureDataset) and (protocol := dataset.protocol):
             if self.split != protocol:
                 raise DataError(
                     f"{dataset.id!r} is loaded with the split {protocol}, not {self.split!r}. Write "
                     f"{dataset.id.partition('?')[0]}?split={self.split}."
                 )
-            folds = tuple(Fold(fold.train, fold.val) for fold in dataset.folds)
-            seen, tested = np.unique(labels["trainval"]), np.unique(labels["test_unseen"])
-            used = np.union1d(seen, tested)
-            lost = {name: "no image" for i, name in enumerate(names) if i not in used}
-            return ClassSplit(seen, tested, folds or self._folds(dataset, seen)), lost
+            if not sample:
+                lost = {names[i]: _NO_IMAGE for i in np.setdiff1d(np.arange(len(names)), np.union1d(seen, tested))}
+                return ClassSplit(seen, tested, dataset.folds or self._folds(dataset, seen)), lost
+            share = len(np.unique(dataset.splits["test_unseen"].labels)) / len(names)
         division: ClassSplit = split_classes(
-            self.split if unseen is None else unseen,
+            self.split if listed is None else listed,
             names,
             wnids,
-            counts=np.bincount(np.concatenate(list(labels.values())), minlength=len(names)).tolist(),
-            share=self.share,
-            seed=self.seed,
-            listed=Path(self.split_file.removeprefix("file:")).expanduser() if self.split_file else None,
-            drop_unknown=self.drop_unknown,
+            counts=np.bincount(y, minlength=len(names)).tolist(),
+            share=share,
+            seed=self.seed + _SAMPLE_SEEDS * sample,
+            listed=ListedClasses(
+                Path(self.split_file.removeprefix("file:")).expanduser() if self.split_file else None,
+                self.drop_unknown,
+            ),
         )
-        seen = np.intersect1d(division.seen, self._trained(labels))
-        tested = np.intersect1d(division.unseen, np.concatenate(list(labels.values())))
+        if sample and division.pool <= len(division.unseen):
+            raise DataError(
+                f"every random class split of {dataset.id!r} would have the same {division.pool} unseen classes: the "
+                "leak audit clears no others. Use --split SS, whose test classes may be seen ones, or a smaller share."
+            )
+        seen, tested = np.intersect1d(division.seen, seen), np.intersect1d(division.unseen, tested)
         lost = {names[i]: _NO_TRAINING for i in np.setdiff1d(division.seen, seen)}
         lost |= {names[i]: _NO_IMAGE for i in np.setdiff1d(division.unseen, tested)}
         used = np.union1d(division.seen, division.unseen)
@@ -358,7 +404,5 @@ class ZslBenchmark(PromptOptions, Benchmark):
 
 def _summary(result: Result) -> str:
     """Return a progress line on a finished method."""
-    parameters = parameters_of(result)
-    name = parameters.method + ("" if parameters.on_all_folds else f", fold {parameters.fold}")
     shown = ", ".join(f"{m} {100 * result.metrics[m]:.1f} %" for m in ("zsl", "H") if m in result.metrics)
-    return f"{name}: {result.error or shown} ({result.seconds:.0f} s)"
+    return f"{parameters_of(result).method}: {result.error or shown} ({result.seconds:.0f} s)"

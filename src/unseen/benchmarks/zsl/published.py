@@ -9,14 +9,13 @@ Notes:      H of Table 6 follows from its ts and tr to 0.1 in all cells but IAP 
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from unseen.benchmarks.zsl.details import ALL_FOLDS, BENCHMARK, details_of, parameters_of, short_name
 from unseen.core.errors import UnknownNameError
+from unseen.core.files import read_toml
 from unseen.core.identity import Values
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
@@ -58,9 +57,8 @@ class PublishedTable:
         return None if math.isnan(number) else number
 
 
-@cache
 def _content() -> Values:
-    return tomllib.loads((files("unseen.benchmarks.zsl") / "published.toml").read_text(encoding="utf-8"))
+    return read_toml("unseen.benchmarks.zsl", "published.toml")
 
 
 def source() -> str:
@@ -107,6 +105,12 @@ def _published_result(home: str, target: str, method: str, split: str, metrics: 
     return Result(Cell(BENCHMARK, MODEL, dataset, parameters), metrics, record=RunRecord(source=source()))
 
 
+def published_at_home() -> list[Result]:
+    """Return the results of Tables 3 and 6: methods that were trained and tested on one of the five datasets."""
+    found = (result for (home, target, *_), result in published_results().items() if home == target != "21k")
+    return sorted(found, key=lambda result: parameters_of(result).split)
+
+
 def printed_tables(number: int) -> list[Table]:
     """Return Table 2 to 6 as printed, Table 5 with its two decimals; in parts of at most six columns."""
     printed = table(number)
@@ -127,14 +131,11 @@ def printed_tables(number: int) -> list[Table]:
     return found
 
 
-def printed_value(result: Result, metric: str, *, across: bool = False) -> float | None:
+def printed_value(result: Result, metric: str) -> float | None:
     """Return the number of the paper for a result, as a fraction; None if the paper has none or its setting differs.
 
     The setting is the same if attributes, features, split and protocol are. The features are identified by their name
     and dimension, because their digest is unknown.
-
-    Args:
-        across: whether the result may have been tested on another dataset, as in Table 4.
     """
     cell, details, parameters = result.cell, details_of(result), parameters_of(result)
     home = short_name(cell.dataset)
@@ -145,6 +146,5 @@ def printed_value(result: Result, metric: str, *, across: bool = False) -> float
         and details.embedding == "attributes"
         and details.splits_digest == KNOWN_SPLITS.get(home)
         and not parameters.calibration
-        and (across or not parameters.test_on)
     )
     return published_results()[place].metrics.get(metric) if alike and place in published_results() else None

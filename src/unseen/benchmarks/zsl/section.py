@@ -6,20 +6,17 @@ Paper:      Xian et al., TPAMI 2018: Fig. 2 (images per class, t-SNE), Fig. 3 (f
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 
-import numpy as np
-
-from unseen.benchmarks.workbench import Workbench
 from unseen.benchmarks.zsl.analysis import (
     KIND,
-    LEAST_IMAGES,
     METHOD,
     METRICS,
     MethodRanks,
-    make_look,
     on_all_folds,
     ranks_by_setting,
     settings,
@@ -34,17 +31,15 @@ from unseen.benchmarks.zsl.tables import (
     inductive_and_transductive,
     method_table,
     runs_of,
+    splits_table,
     style_of,
 )
-from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.reports.blocks import Figure, Headline, Material, SectionSpec, Standing, Text
-from unseen.reports.charts import Axis, Bars, Dots, Lines, Matrix, Panels, Scatter, table_rows
-from unseen.reports.scores import overview_chart
+from unseen.reports.charts import Axis, Bars, Dots, Lines, Matrix, Scatter, table_rows
 from unseen.reports.wording import is_reference, lead_sentence, short_names
 from unseen.results import Group
 from unseen.results.table import DisplayNames, Table
-from unseen.zeroshot.problem import Images
 
 #: Models whose methods have charts of their own; the other models have tables.
 _MOST = 2
@@ -100,11 +95,11 @@ class _Content:
 def _means(group: Group) -> dict[str, float]:
     """Return the mean over trained models (over all if none is trained) by method; incomplete methods come last."""
     known = [result for result in group.results if "zsl" in result.metrics]
-    values: dict[str, list[float]] = {}
+    values: defaultdict[str, list[float]] = defaultdict(list)
     for result in [r for r in known if not is_reference(r.cell.model)] or known:
-        values.setdefault(parameters_of(result).method, []).append(result.metrics["zsl"])
+        values[parameters_of(result).method].append(result.metrics["zsl"])
     most = max(map(len, values.values()), default=0)
-    return {method: sum(v) / len(v) - (len(v) < most) for method, v in values.items()}
+    return {method: fmean(v) - (len(v) < most) for method, v in values.items()}
 
 
 def _contents(material: Material, benchmark: str) -> list[tuple[str, _Content]]:
@@ -143,12 +138,12 @@ def _headlines(content: _Content) -> list[Headline | Text]:
     found = []
     for group, method in content.compared:
         own = [_standing("", result) for result in group.results if parameters_of(result).method == method]
-        names, suffix = content.material.names, f" with {method}, the best method on average"
+        names, noun, suffix = content.material.names, "trained models", f" with {method}, the best method on average"
         details = details_of(group.results[0])
         if len(own) == 1:
-            own, suffix = _method_standings(group.results), ""
+            own, noun, suffix = _method_standings(group.results), "methods", ""
             names = {each.model: each.model for each in own}
-        text, evidence, significant = lead_sentence(own, names, chance=details.chance)
+        text, evidence, significant = lead_sentence(own, names, chance=details.chance, noun=noun)
         question = f"Unseen classes{content.place(group, ' of ', content.datasets)}"
         if details.chance:  # unknown for published numbers
             text = f"{text} Values are per-class accuracy among {details.unseen_classes} unseen classes{suffix}; "
@@ -158,24 +153,6 @@ def _headlines(content: _Content) -> list[Headline | Text]:
             evidence = "not above chance" if within else evidence
         found.append(Headline(question, text, evidence, significant))
     return [*found, *(Text(headline.text, answer=True) for headline in found if len(found) == 1)]
-
-
-def _model_figures(content: _Content) -> Iterator[Figure]:
-    """Draw ZSL by method, a dot per model: one chart for all models of a setting."""
-    several = [group for group in content.groups if on_all_folds(group) and len(group.by_model()) > 1]
-    for group in several:
-        order = sorted(_means(group).items(), key=lambda pair: -pair[1])
-        rows = [_standing(method, r) for method, _ in order for r in group.results if parameters_of(r).method == method]
-        if rows:
-            models = {row.model for row in rows}
-            keys = {model: key for model, key in content.material.keys.items() if model in models}
-            yield Figure(
-                "ZSL accuracy by method and model" + (content.place(group, " · ", {}) if len(several) > 1 else ""),
-                overview_chart(rows, keys),
-                caption="Methods ordered by their mean over models; bars are 95 % confidence intervals over test "
-                "images.",
-                wide=True,
-            )
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
@@ -196,6 +173,8 @@ def _runs(content: _Content) -> Iterator[Figure | Table | Text]:
             yield from filter(None, [_curve_figure(run)])
             methods = _method_standings(run.results)
             yield Text(lead_sentence(methods, {each.model: each.model for each in methods})[0], lead=run.title)
+    names = {**content.material.names, **content.datasets}
+    tables += [splits_table(run) for run in runs_of(content.material.results, names, sampled=True)]
     yield from sorted(tables, key=lambda table: table.folded)
 
 
@@ -219,11 +198,10 @@ def _method_figure(run: Run, table: Table) -> Figure:
 
 def _folds_figure(run: Run, table: Table) -> Figure:
     """Draw Fig. 3: parameters chosen on one fold of validation classes alone."""
-    rows = table_rows(table)
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        values.setdefault(row["name"], []).append(row["value"])
-    order = sorted(values, key=lambda method: -sum(values[method]) / len(values[method]))
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for row in (rows := table_rows(table)):
+        values[row["name"]].append(row["value"])
+    order = sorted(values, key=lambda method: -fmean(values[method]))
     return Figure(
         f"Robustness · {run.title}",
         Dots(rows=rows, series="column", order=order, x=_ACCURACY, joined=True),
@@ -257,9 +235,9 @@ def _curve_figure(run: Run) -> Figure | None:
 def _imagenet_figures(content: _Content) -> list[Figure]:
     """Draw Figs. 5 and 6: each measure over the ImageNet splits that were run."""
     table = imagenet_splits(content.results)
-    charts: dict[str, list[dict[str, object]]] = {}
+    charts: defaultdict[str, list[dict[str, object]]] = defaultdict(list)
     for data, method, measure, *cells in table.rows:
-        charts.setdefault(f"ImageNet splits, {measure.text} · {data.text}", []).extend(
+        charts[f"ImageNet splits, {measure.text} · {data.text}"] += (
             {"name": method.text, "split": split, "value": cell.value, "shown": cell.full}
             for split, cell in zip(table.columns[3:], cells, strict=True)
             if cell.value is not None
@@ -311,23 +289,6 @@ def _rank_figures(content: _Content) -> Iterator[Figure]:
 
 def _label(dataset: str, split: str) -> str:
     return short_name(dataset) + (" SS" if split == "SS" else "")
-
-
-def look_chart(bench: Workbench, names: Sequence[str], models: Sequence[str], *, images: int, seed: int) -> Panels:
-    """Draw Fig. 2 of datasets: images per class as bars, and a map of the features of a model per dataset."""
-    looks = {}
-    for name, model in zip(names, models, strict=True):
-        dataset = bench.dataset(name)
-        split = "test_unseen" if "test_unseen" in dataset.splits else "test"
-        rows = bench.split(model, name, split)
-        if len(rows.labels) < LEAST_IMAGES:
-            raise DataError(f"t-SNE needs at least ten images; {plain_name(name)} has {len(rows.labels)} in {split}.")
-        labels = np.concatenate([part.labels for part in dataset.splits.values()])
-        test = Images(np.asarray(rows.features[:], np.float32), rows.labels)
-        label = _label(dataset.id, getattr(dataset, "protocol", "PS"))
-        looks[label] = make_look(dataset.class_names, labels, test, seed, images)
-    charts = [_counts_chart(looks), *(_map_chart(look) for look in looks.values())]
-    return Panels(charts=charts, titles=["images per class", *looks])
 
 
 def look_figures(results: Sequence[Result]) -> list[Figure]:
@@ -385,7 +346,6 @@ zsl_section: SectionSpec[_Content] = SectionSpec(
         _headlines,
         _standings,
         _prose,
-        _model_figures,
         _runs,
         lambda content: look_figures(content.results),
         _imagenet_figures,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from unseen.cli.application import Command, Group
 from unseen.cli.cog.levels import check, levels
 from unseen.cli.cog.run import chart, finetune, noise, run
-from unseen.cli.parser import Command, Group
 
 cog_commands = typer.Typer(
     name="cog", cls=Group, help="ImageNet-CoG: generalization to unseen concepts, level by level.", no_args_is_help=True
@@ -17,6 +17,10 @@ for _name, _function, _help in (
     ("levels", levels, "Build levels of unseen concepts, increasingly distant from the seen ones."),
     ("check", check, "List missing and short concepts of ImageNet; with --plan, print the cost of a run."),
     ("chart", chart, "Draw one figure of the paper from stored results, and describe what it shows."),
-    ("noise", noise, "List images whose label two kinds of evidence contradict, for review (supplement A.3)."),
+    (
+        "noise",
+        noise,
+        "Print how often classifiers are sure of images of concepts that they do not know (supplement A.3).",
+    ),
 ):
     cog_commands.command(_name, cls=Command, help=_help)(_function)

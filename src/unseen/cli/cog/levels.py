@@ -14,13 +14,16 @@ from unseen.benchmarks import Workbench
 from unseen.benchmarks.cog.check import (
     FULL_COG,
     PASSES,
+    V100,
     ImageSet,
     check_imagenet,
     cost_lines,
     count_concepts,
     plan_cost,
+    planned_card,
 )
-from unseen.cli.options import DEFAULT_MODELS, HomeOption, JsonOption, split_names
+from unseen.benchmarks.cog.domains import read_measure, read_seen_concepts
+from unseen.cli.application import DEFAULT_MODELS, HomeOption, JsonOption, split_names
 from unseen.cli.tables import count, print_json, print_table, say
 from unseen.concepts import (
     Eligibility,
@@ -35,20 +38,14 @@ from unseen.concepts import (
     random_levels,
     read_class_list,
     read_counts,
-    read_published_levels,
-    read_published_split,
-    read_seen,
     read_taxonomy,
     rerank_levels,
     run_funnel,
-    text_measure,
 )
-from unseen.concepts.imagenet import check_wnids
-from unseen.concepts.similarity import SimilarityFunction
 from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values
-from unseen.data.sources.imagenet.cog import Caps, read_levels
+from unseen.data.sources.imagenet.cog import Caps, pick_image_lists, read_levels, read_split_file
 from unseen.data.sources.imagenet.source import levels_file
 
 
@@ -59,7 +56,7 @@ def levels(
     seen: Annotated[str, Option(help="imagenet-1k, or a file with one concept per line.")] = "imagenet-1k",
     number: Annotated[int, Option("--levels", metavar="N", help="Number of levels.")] = 5,
     size: Annotated[int, Option(help="Concepts per level.")] = 1000,
-    measure: Annotated[str, Option(help="lin, jiang-conrath, resnik, wu-palmer, path, ... or text.")] = "lin",
+    measure: Annotated[str, Option(help="lin, jiang-conrath, resnik, wu-palmer or text.")] = "lin",
     min_images: Annotated[
         int | None, Option(metavar="N", help="Drop concepts with fewer images; 782 in WordNet, else none.")
     ] = None,
@@ -85,7 +82,7 @@ def levels(
         raise UsageError("--root goes with --ontology; WordNet has a root of its own.")
     taxonomy = load_wordnet() if ontology is None else read_taxonomy(ontology, root=root)
     images_of = _counts(counts, images, taxonomy, needed=ontology is None or bool(min_images))
-    seen_name, seen_ids = _seen(seen, taxonomy)
+    seen_name, seen_ids, _ = read_seen_concepts(seen, taxonomy)
     dropped = None if discard is None else () if discard == "none" else tuple(read_class_list(discard))
     filters = filters_for(
         taxonomy, list(images_of), seen_ids, counts=images_of, min_images=min_images, subtrees=drop_subtree,
@@ -98,10 +95,10 @@ def levels(
     if random:
         made = random_levels(eligible.concepts, draws=random, size=size, seed=seed)
     else:
-        similar = _measure(measure, taxonomy, vectors)
+        similar = read_measure(measure, taxonomy, vectors)
         made = build_levels(taxonomy, eligible.concepts, seen_ids, levels=number, size=size, measure=similar, ic=ic)
         if rerank is not None:
-            made = rerank_levels(made, taxonomy, seen_ids, _measure(rerank, taxonomy, vectors), ic=ic)
+            made = rerank_levels(made, taxonomy, seen_ids, read_measure(rerank, taxonomy, vectors), ic=ic)
     made.details.update(
         seen={"name": seen_name, "concepts": len(seen_ids)},
         funnel={"started": eligible.started, "steps": [asdict(step) for step in eligible.steps]},
@@ -123,20 +120,8 @@ def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy, *, nee
     if (counts is None) == (images is None):
         raise UsageError("give either --counts FILE or --images FOLDER: how many images does each concept have?")
     found = read_counts(counts) if counts is not None else count_concepts(images or Path())
-    check_wnids(found, taxonomy)
+    taxonomy.index(found)  # raises if a concept is unknown
     return found
-
-
-def _seen(seen: str, taxonomy: Taxonomy) -> tuple[str, list[str]]:
-    if isinstance(taxonomy, WordNet):
-        return read_seen(seen, taxonomy)
-    names = read_class_list(seen)
-    taxonomy.index(names)
-    return Path(seen).name, names
-
-
-def _measure(name: str, taxonomy: Taxonomy, vectors: Path | None) -> str | SimilarityFunction:
-    return text_measure(taxonomy, vectors) if name == "text" and vectors is not None else name
 
 
 def _print_funnel(eligible: Eligibility, started: int) -> None:
@@ -146,18 +131,14 @@ def _print_funnel(eligible: Eligibility, started: int) -> None:
 
 
 def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) -> None:
-    def label(concept: str | None) -> str:
-        name = taxonomy.label if isinstance(taxonomy, WordNet) else str
-        return name(concept) if concept is not None else ""
-
+    label = taxonomy.label if isinstance(taxonomy, WordNet) else str
     rows = []
     for level in levels.levels:
         known = [c.similarity for c in level.concepts if c.similarity is not None]
         # A random level has no order, and its concepts have no nearest one.
-        ends = (level.concepts[0], level.concepts[-1])
-        example, end = (f"{label(c.id)} ({label(c.nearest)})" if c.nearest else "" for c in ends)
+        ends = [f"{label(c.id)} ({label(c.nearest)})" if c.nearest else "" for c in level.concepts]
         figures = (f"{level.mean_similarity:.4f}", f"{max(known):.4f}", f"{min(known):.4f}") if known else ("", "", "")
-        rows.append((level.name, f"{len(level.concepts):,}", *figures, example, end))
+        rows.append((level.name, f"{len(level.concepts):,}", *figures, ends[0], ends[-1]))
     left = sum(len(gap) for gap in levels.gaps)
     gaps = f"{left:,} concepts left in the gaps ({', '.join(str(len(gap)) for gap in levels.gaps)})." if left else ""
     corpus = f"Measure: {levels.measure}; corpus of the information content: {ic.total:,.0f} concepts. {gaps}"
@@ -168,20 +149,20 @@ def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) ->
 def _print_comparison(levels: Levels, path: Path) -> None:
     """Print how many concepts the levels share with those of the authors."""
     rows = []
-    for level in read_published_levels(path).levels:
-        shares = [str(len(set(level.ids).intersection(ours.ids))) for ours in levels.levels]
-        rows.append((level.name, f"{len(level.ids):,}", *shares))
+    for name, ids in read_levels(path).items():
+        shares = [str(len(set(ids).intersection(ours.ids))) for ours in levels.levels]
+        rows.append((name.upper(), f"{len(ids):,}", *shares))
     columns = ("Published", "concepts", *(f"in {level.name}" for level in levels.levels))
     print_table(columns, rows, numeric=columns[1:])
 
 
 def _print_split(levels: Levels, path: Path) -> None:
     """Print how many images the split file of the authors has for the levels."""
-    files = read_published_split(path)
+    files = read_split_file(path)
     rows = []
     for level in levels.levels:
-        known = [files[concept] for concept in level.ids if concept in files]
-        train, test = sum(len(f.train) for f in known), sum(len(f.test) for f in known)
+        known = pick_image_lists(path, files, [concept for concept in level.ids if concept in files])
+        train, test = (sum(map(len, lists)) for lists in zip(*known.values(), strict=True)) if known else (0, 0)
         rows.append((level.name, f"{len(known):,} of {len(level.ids):,}", f"{train:,}", f"{test:,}"))
     columns = ("Split file", "concepts", "train images", "test images")
     print_table(columns, rows, numeric=columns[1:])
@@ -198,16 +179,9 @@ def check(
     plan: Annotated[bool, Option("--plan", help="Print the cost of a run: disk, memory, operations.")] = False,
     models: Annotated[list[str] | None, Option("--models", help="With --plan: the models of the run.")] = None,
     solver: Annotated[str, Option(help=f"With --plan: {' or '.join(PASSES)}.")] = "logistic",
-    dtype: Annotated[str, Option(help="With --plan: type of the stored features.")] = "float32",
-    cpu_gflops: Annotated[
-        float | None, Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a CPU.")
-    ] = None,
     gpu_gflops: Annotated[
-        float, Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a GPU; an A100's.")
-    ] = 19_500.0,
-    memory_limit: Annotated[
-        int, Option(metavar="MB", help="With --plan: as in cog run; 0 is a quarter of the machine's memory.")
-    ] = 0,
+        float, Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a GPU; a V100's.")
+    ] = V100,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -228,12 +202,10 @@ def check(
     if plan:
         bench = Workbench(home_folder(home))
         names = [resolve_model(name, Path.cwd()) for name in split_names(models) or DEFAULT_MODELS[:1]]
-        cards = [bench.card(name) for name in names]
-        costs = plan_cost(sets, cards, solver=solver, dtype=dtype, memory_limit=memory_limit * 1_000_000)
-        machines = {"a CPU": cpu_gflops, "a GPU": gpu_gflops, "eight GPUs": 8 * gpu_gflops}
-        speeds = {name: gflops for name, gflops in machines.items() if gflops}
-        lines += cost_lines(sets, costs, speeds)
-        found["plan"] = {"models": [asdict(cost) for cost in costs], "gflops": speeds}
+        cards = [planned_card(bench, name) for name in names]
+        costs = plan_cost(sets, cards, solver=solver)
+        lines += cost_lines(sets, costs, gpu_gflops)
+        found["plan"] = {"models": [asdict(cost) for cost in costs], "gflops": gpu_gflops}
     if as_json:
         print_json(found)
     else:

@@ -1,9 +1,10 @@
-"""`unseen cog run`, `finetune`, `chart` and `noise`: run the benchmark, draw its figures, find wrong labels."""
+"""`unseen cog run`, `finetune`, `chart` and `noise`: run the benchmark, draw its figures, measure label noise."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,26 +12,31 @@ from typer import Argument, Option
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.cog.analysis import concept_scores, level_scores, order_shots, settings, trend_sentences
+from unseen.benchmarks.cog.analysis import (
+    concept_scores,
+    level_scores,
+    order_shots,
+    settings,
+    shots_sentence,
+    trend_sentences,
+)
 from unseen.benchmarks.cog.check import PAPER_SHOTS
 from unseen.benchmarks.cog.details import ALL
 from unseen.benchmarks.cog.domains import CONTROL, DomainRecipe
 from unseen.benchmarks.cog.figures import FIGURES, Request, draw
-from unseen.benchmarks.cog.noise import NoiseReport, label_noise
+from unseen.benchmarks.cog.noise import label_noise
 from unseen.benchmarks.cog.section import images_text, level_tables
-from unseen.cli.options import DEFAULT_MODELS, HomeOption, JsonOption, ModelsOption, split_names
-from unseen.cli.papers import display_names, model_cards_of
-from unseen.cli.progress import ConsoleProgress
-from unseen.cli.results import open_results, show_results
-from unseen.cli.run import Draft, study_command
-from unseen.cli.tables import console, print_json, print_model, print_table, say
-from unseen.concepts import ClassMapping, load_wordnet, map_classes, read_mapping, read_seen
+from unseen.cli.application import DEFAULT_MODELS, HomeOption, JsonOption, ModelsOption, split_names
+from unseen.cli.audit import answers_for
+from unseen.cli.run import Draft, display_names, model_cards_of, open_results, run_draft, show_results, study_command
+from unseen.cli.tables import ConsoleProgress, console, print_json, print_model, say
+from unseen.concepts import Answers, ClassMapping, load_wordnet, map_classes, read_mapping, read_seen
 from unseen.core.class_table import OPEN
 from unseen.core.errors import DataError
 from unseen.core.files import at_home
 from unseen.core.files import home as home_folder
+from unseen.core.identity import resolve_file
 from unseen.core.names import Name
-from unseen.core.options import resolve_file
 from unseen.core.records import Result
 from unseen.data.columns import read_table
 from unseen.data.load import load_dataset, resolve_dataset
@@ -38,6 +44,7 @@ from unseen.data.sources.imagenet.cog import read_concepts
 from unseen.data.sources.imagenet.source import levels_file
 from unseen.reports import save_chart
 from unseen.reports.page import ClassPictures
+from unseen.reports.wording import listed
 from unseen.results import Group
 
 _DATA = ("packaged:emoji",)
@@ -104,7 +111,13 @@ def data_with_ids(name: str, options: Mapping[str, object], home: Path | None) -
         return name
     typed = Path(name.partition("?")[0].removeprefix("folder:"))  # the name of a link, not of its target
     path = Path.cwd() / f"{typed.name or Path(parsed.rest).name}-wnids.tsv"
-    mapping = _map_to_file(path, [*dataset.class_names], str(options.get("seen", "imagenet-1k")))
+    seen, names = str(options.get("seen", "imagenet-1k")), [*dataset.class_names]
+    known = _read_known(path, names) if path.exists() else {}
+    answers = None
+    if not set(names) <= set(known):
+        bench = Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
+        answers = answers_for(bench, resolved, seen)
+    mapping = _map_to_file(path, names, known, seen, answers)
     if not mapping.sure:
         raise DataError(
             f"no class of {resolved!r} has a synset that its name makes sure. {path.name} lists them all: write "
@@ -114,41 +127,41 @@ def data_with_ids(name: str, options: Mapping[str, object], home: Path | None) -
     return str(Name.parse(resolved, {"wnids": path}))
 
 
-def _map_to_file(path: Path, names: list[str], seen: str) -> ClassMapping:
-    """Return the mapping of the classes; create the file, or append the classes that it lacks."""
-    wordnet = load_wordnet()
-    _, trained = read_seen(seen, wordnet)
-    if not path.exists():
-        made = map_classes(names, seen=trained, wordnet=wordnet)
-        made.write(path)
-        return made
+def _read_known(path: Path, names: list[str]) -> dict[str, str]:
     try:
-        known = read_table(path, names)
+        return read_table(path, names)
     except DataError as error:
         raise DataError(
             f"{error}. Move that file away to have the classes matched anew, or give ?wnids=FILE."
         ) from None
-    settled = {name: wnid for name, wnid in read_mapping(path).items() if name in known}
-    made = map_classes(names, seen=trained, mapping=settled, wordnet=wordnet)
+
+
+def _map_to_file(
+    path: Path, names: list[str], known: Mapping[str, str], seen: str, answers: Answers | None
+) -> ClassMapping:
+    """Return the mapping of the classes; create the file, or append the classes that it lacks."""
+    wordnet = load_wordnet()
+    _, trained = read_seen(seen, wordnet)
+    settled = {name: wnid for name, wnid in read_mapping(path).items() if name in known} if known else {}
+    made = map_classes(names, seen=trained, mapping=settled, answers=answers, wordnet=wordnet)
+    if not known:
+        made.write(path)
+        return made
     made = made.left_open(name for name, value in known.items() if value == OPEN)
     made.append(path, [name for name in names if name not in known])
     return made
 
 
 def _print_mapping(mapping: ClassMapping, path: Path) -> None:
-    """Print a summary of the mapping and a short table of open classes."""
+    """Print a summary of the mapping, and some of the open classes with what they may be."""
     advice = "classes with ? stay out until you write an id, or - for none, and run again."
-    text = f"{mapping.summary} {path.name} has them all; {advice if mapping.doubtful else 'edit it.'}"
-    say(text, error=True)
-    rows = []
+    say(f"{mapping.summary} {path.name} has them all; {advice if mapping.doubtful else 'edit it.'}", error=True)
     for row in mapping.doubtful[:_MOST_SHOWN]:
-        senses = [f"{sense.wnid} {sense.lemmas[0]} ({sense.relation})" for sense in row.senses[:_MOST_SENSES]]
-        more = [f"and {len(row.senses) - _MOST_SENSES} more"] if len(row.senses) > _MOST_SENSES else []
-        rows.append((row.match.name, mapping.reason(row), "; ".join([*senses, *more])))
-    if rows:
-        left = len(mapping.doubtful) - len(rows)
-        caption = f"and {left} more in {path.name}" if left else ""
-        print_table(("open class", "why", "may be"), rows, caption=caption, prose=("why", "may be"), error=True)
+        senses = [f"{sense.wnid} {sense.lemmas[0]} ({sense.relation})" for sense in row.senses]
+        say(
+            f"  {row.match.name}: {mapping.reasons[row.match.name]}: {listed(senses, _MOST_SENSES) or 'no synset'}",
+            error=True,
+        )
 
 
 def show_levels(results: Sequence[Result]) -> None:
@@ -172,9 +185,11 @@ def _show_setting(group: Group, names: Mapping[str, str]) -> None:
     others += ["random control levels"] if len(ranked) < len(scores) else []
     models = {model: names.get(model, model) for model in group.by_model()}
     sentences = trend_sentences(scores, concept_scores(group.results), models)
+    if len(shots) > 1:
+        sentences.append(shots_sentence(group.results, list(models)))
     if others:
         sentences.append(f"`unseen results --benchmark cog` also prints the tables with {', '.join(others)}.")
-    for sentence in sentences:
+    for sentence in filter(None, sentences):
         say(sentence)
 
 
@@ -182,16 +197,14 @@ run = study_command(
     "cog",
     data=_DATA,
     models=DEFAULT_MODELS,
-    title="Concept generalization",
     defaults={"shots": [str(shots) for shots in (*PAPER_SHOTS[1:], ALL)], "levels": None},
     prepare=_prepare,
-    show=show_levels,
+    run=partial(run_draft, show=show_levels),
 )
 finetune = study_command(
     "cog-finetune",
     data=_DATA,
     models=DEFAULT_MODELS[:1],
-    title="Fine-tuning against frozen features",
     defaults={"levels": None},
     prepare=_prepare_finetuning,
 )
@@ -229,7 +242,7 @@ def chart(
     results: list[Result] = []
     if kind != "kin" and levels is None:
         with open_results(home) as database:
-            results = database.latest(study, include_failed=False, benchmark=("cog", "cog-finetune"))
+            results = database.latest(study=study, include_failed=False, benchmark=("cog", "cog-finetune"))
     request = Request(
         results,
         cards=model_cards_of(results),
@@ -257,65 +270,30 @@ def noise(
         str | None, Option("--data", metavar="DATA", help="The dataset, like the argument DATA.")
     ] = None,
     models: ModelsOption = None,
-    confidence: Annotated[
-        float, Option(min=0.0, max=1.0, help="Least calibrated probability of another concept.")
-    ] = 0.7,
-    agreement: Annotated[
-        float, Option(min=0.0, max=1.0, help="Least share of the nearest neighbours with its label.")
-    ] = 0.7,
     levels: Annotated[int, Option(min=1, help="Levels of unseen concepts.")] = 5,
-    most: Annotated[int, Option(min=0, help="Most images to print.")] = 20,
+    output: Annotated[
+        Path | None,
+        Option("--output", metavar="FILE", help="Fig. A: the images that classifiers are surest of (.html)."),
+    ] = None,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
-    """List images whose label two kinds of evidence contradict, for review (supplement A.3)."""
+    """Print how often classifiers are sure of images of concepts that they do not know (supplement A.3)."""
     bench = Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
     name = resolve_dataset(data_option or data, Path.cwd())
-    chosen = [resolve_model(each, Path.cwd()) for each in split_names(models) or DEFAULT_MODELS[:1]]
-    recipe = DomainRecipe(levels=levels)
-    reports = {
-        model: label_noise(bench, model, name, recipe, confidence=confidence, agreement=agreement) for model in chosen
-    }
+    shares: dict[str, dict[str, float]] = {}
+    for each in split_names(models) or DEFAULT_MODELS[:1]:
+        model = resolve_model(each, Path.cwd())
+        found, drawn = label_noise(bench, model, name, DomainRecipe(levels=levels))
+        shares[model] = {pair: one.share for pair, one in found.items()}
+        if output is not None:
+            save_chart(drawn, output)  # of several models, that of the last one
     if as_json:
-        print_json([{"model": model, **asdict(report)} for model, report in reports.items()])
+        print_json([{"model": model, "overconfident": own} for model, own in shares.items()])
         return
-    for model, report in reports.items():
-        _print_noise(model, report, most)
-
-
-def _print_noise(model: str, report: NoiseReport, most: int) -> None:
-    def place(name: str, domain: str) -> str:
-        return f"{name} ({domain})" if domain else name
-
-    rows = [
-        [
-            f"{s.split}: {s.image}",
-            place(s.labelled, s.labelled_domain),
-            place(s.suggested, s.suggested_domain),
-            f"{s.confidence:.2f}",
-            f"{s.own:.2f}",
-            f"{s.agreement:.0%}",
-        ]
-        for s in report.suspects[:most]
-    ]
-    if rows:
-        columns = ["image", "labelled", "looks like", "probability", "of its label", "neighbours"]
-        print_table(columns, rows, title=model, numeric=columns[3:], prose=columns[:3])
-    crossing = sum(s.suggested_domain not in ("", s.labelled_domain) for s in report.suspects if s.labelled_domain)
-    shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.overconfident.items())
-    skipped = f" {report.skipped:,} images of classes with too few images were not judged." if report.skipped else ""
-    found = (
-        f"{model}: {len(report.suspects):,} of {report.images:,} images look like another of the "
-        f"{report.classes:,} concepts, by a calibrated held-out classifier (correct on {report.accuracy:.1%}) and by "
-        f"their neighbours; {crossing:,} of them like one of another level.{skipped}"
-    )
-    advice = (
-        "Look at each before you change a label: an image may show two concepts. On photographs with 2 % of the "
-        "labels flipped, about nine of ten listed images had a flipped label (docs/cog.md)."
-    )
-    paper = (
-        f"Supplement A.3, surer than 0.99 of concepts that the classifier does not know: {shares}. With few "
-        "classes that is no evidence of a wrong label."
-    )
-    for line in (found, advice, paper):
-        say(line)
+    for model, own in shares.items():
+        text = ", ".join(f"{pair} {share:.1%}" for pair, share in own.items())
+        say(f"{model}: classifier on images of other concepts, share of probabilities above 0.99: {text}.")
+    say("With few classes this is no evidence of a wrong label: a softmax has to choose one of its own concepts.")
+    if output is not None:
+        say(f"Chart: {output}")

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from unseen.cli.options import DATA_PANEL, DEFAULT_MODELS, split_names
-from unseen.cli.parser import Command, Group, made_late, parameter
+from unseen.cli.application import DATA_PANEL, DEFAULT_MODELS, Command, Group, made_late, parameter, split_names
 from unseen.cli.run import Draft, study_command
 from unseen.core.registry import load_object
 
@@ -58,7 +57,6 @@ vtab_commands.command(
     study_command(
         "vtab",
         models=DEFAULT_MODELS,
-        title="Visual Task Adaptation Benchmark",
         more=(
             parameter("tasks", _TasksOption),
             parameter("size", _SizeOption, "1000"),

@@ -17,14 +17,18 @@ Checks:     arrays are read without pickle; their shapes must belong together; w
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shutil
+import struct
+import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +36,7 @@ import numpy.typing as npt
 from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.class_table import list_unknown
 from unseen.core.errors import DataError, UsageError
+from unseen.core.files import release_pages
 from unseen.core.guard import allowance, guarded
 from unseen.core.identity import digest, file_digest
 from unseen.core.names import Options
@@ -39,8 +44,9 @@ from unseen.core.records import DatasetCard
 from unseen.data.columns import read_lines
 from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
-from unseen.data.matlab import hdf5_shapes, read_matlab
-from unseen.data.user_data import Division, LabelledImages, divide
+from unseen.data.matlab import hdf5_blocks, hdf5_shapes, read_matlab
+from unseen.data.subset import Division
+from unseen.data.user_data import LabelledImages, divide
 
 SUFFIXES = (".npz", ".h5", ".hdf5", ".npy")
 ZERO_SHOT = ("trainval", "test_seen", "test_unseen")
@@ -48,12 +54,13 @@ _USUAL = ("train", "val", "test")
 _FEATURES, _LABELS, _ATTRIBUTES, _SPLIT, _FOLDS = "features", "labels", "attributes", "split", "folds"
 _TEXTS = ("class_names", "descriptions", "wnids", _SPLIT, "image_files")
 _LAYOUT = (_LABELS, _ATTRIBUTES, _FOLDS, *_TEXTS)
-_BLOCK = 65536  # rows that are checked at once
+_BLOCK = 8192  # rows that are checked at once
+_NAME_LENGTH = 26  # where the header of a member of a zip archive has the lengths of its name and its extra field
 
 
 @dataclass(frozen=True, eq=False)
-class ClassFold:
-    """Classes to train on and classes to validate on."""
+class Fold:
+    """Classes to train on and classes to validate on: disjoint, and none of them a test class."""
 
     train: IntArray
     val: IntArray
@@ -61,7 +68,7 @@ class ClassFold:
 
 @dataclass(frozen=True)
 class Matrix:
-    """An array that is read on first use; only its shape is known before."""
+    """An array that is opened on first use, as a memory map; only its shape is known before."""
 
     shape: tuple[int, ...]
     read: Callable[[], AnyArray]
@@ -87,7 +94,7 @@ class FeatureDataset(Dataset):
     given_features: Mapping[str, Callable[[], AnyArray]] = field(default_factory=dict)
     attributes: FloatArray | None = None
     descriptions: Sequence[Sequence[str]] = ()
-    folds: tuple[ClassFold, ...] = ()
+    folds: tuple[Fold, ...] = ()
     protocol: str = ""
     splits_digest: str = ""
 
@@ -165,20 +172,19 @@ def feature_dataset(
     given = {name: value for name, value in arrays.items() if value is not None}
     matrices = _matrices(given, title)
     if not matrices or _LABELS not in given:
-        missing = _LABELS if matrices else _FEATURES
-        known = ", ".join(map(repr, given)) or "no array"
-        raise DataError(f"{where}there is no array {missing!r}; found {known}. {_needed(missing)}")
+        raise DataError(
+            f"{where}there is no array {_LABELS if matrices else _FEATURES!r}; found {', '.join(given) or 'none'}. "
+            "Needed are features, (n, d) numbers, and labels, (n,) class numbers or names (or the option labels=FILE)."
+        )
     texts = {name: _texts(given[name], f"{where}{name}") for name in _TEXTS if name in given}
-    shapes = {
-        name: tuple(np.shape(value) if not isinstance(value, Matrix) else value.shape) for name, value in given.items()
-    }
+    shapes = {name: value.shape if isinstance(value, Matrix) else np.shape(value) for name, value in given.items()}
     labels = np.asarray(given[_LABELS])
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     _check_shapes(shapes, len(labels), labels.shape, where)
     names = _class_names(texts.get("class_names"), shapes, labels, where)
     if names is not None:
         labels = _class_numbers(labels, names, shapes.get(_ATTRIBUTES), where)
-    features = {name: _checked(rows, f"{where}features") for name, rows in matrices.items()}
+    features = {name: _checked(rows, f"{where}features", len(labels)) for name, rows in matrices.items()}
     images = texts["image_files"].tolist() if "image_files" in texts else [f"{i:08d}" for i in range(len(labels))]
     first = next(iter(features.values()))
     everything = Split(
@@ -186,25 +192,22 @@ def feature_dataset(
         labels=np.zeros(len(labels), np.int64),
         open=_refuse,
         fingerprint=digest([*content, images]) if content else "",
-        content_key=None if content else lambda i: np.ascontiguousarray(first()[i]).tobytes(),
+        content_key=None if content else lambda i: np.asarray(first()[i], np.float32).tobytes(),
         feature_rows=np.arange(len(labels)),
     )
     parts = _parts(texts.get(_SPLIT), len(labels), where)
     if ZERO_SHOT[-1] in parts:
         assert names is not None
-        _check_zero_shot(parts, labels, names, where)
+        check_classes({part: labels[rows] for part, rows in parts.items()}, names, where)
         splits = {part: everything.take(rows, labels[rows]) for part, rows in parts.items()}
         data = Dataset(DatasetCard(id=title, name=title), names, splits)
     else:
         one = LabelledImages((), class_names=names, title=title)
-        data = divide(
-            {
-                part: replace(one, split=everything.take(rows), labels=labels[rows].tolist())
-                for part, rows in parts.items()
-            },
-            division,
-            group=_FEATURES,
-        )
+        images_of = {
+            part: replace(one, split=everything.take(rows), labels=labels[rows].tolist())
+            for part, rows in parts.items()
+        }
+        data = divide(images_of, division, group=_FEATURES)
     ignored = [name for name in given if name not in _LAYOUT and not name.startswith(_FEATURES)]
     read = [
         f"{name} {' x '.join(f'{size:,}' for size in shape)}" for name, shape in shapes.items() if name not in ignored
@@ -227,12 +230,6 @@ def feature_dataset(
     )
 
 
-def _needed(name: str) -> str:
-    if name == _LABELS:
-        return "Add labels, (n,) class numbers or names, or give a file: features:FILE?labels=FILE."
-    return "Add features, (n, d) numbers, one row per image."
-
-
 def _refuse(_number: int) -> NoReturn:
     raise DataError("the dataset has features but no images, so that no other model can be applied to it.")
 
@@ -241,18 +238,21 @@ def _refuse(_number: int) -> NoReturn:
 
 
 def _check_shapes(shapes: Mapping[str, tuple[int, ...]], n: int, labels: tuple[int, ...], where: str) -> None:
-    for name in (name for name in shapes if name.startswith(_FEATURES)):
-        shape = shapes[name]
-        if len(shape) != 2 or 0 in shape:
-            raise DataError(f"{where}{name} must be a table with one row per image, not empty; found shape {shape}.")
-        if len(labels) != 1:
-            raise DataError(f"{where}labels must have shape ({shape[0]},), one per row of features; found {labels}.")
-        if shape[0] != n:
-            swapped = " The axes of the features are swapped: transpose them." if shape[1] == n else ""
-            raise DataError(f"{where}there are {shape[0]} rows of {name} and {n} labels.{swapped}")
-    for name in (_SPLIT, "image_files"):
-        if name in shapes and shapes[name] != (n,):
-            raise DataError(f"{where}{name} has shape {shapes[name]}; ({n},) is needed, one text per row of features.")
+    if len(labels) != 1:
+        raise DataError(f"{where}labels must have shape ({n},), one per row of features; found {labels}.")
+    for name, shape in shapes.items():
+        if name.startswith(_FEATURES) and shape:  # of a MATLAB file it is unknown before the file is read
+            _check_rows(f"{where}{name}", shape, n)
+        if name in (_SPLIT, "image_files") and shape != (n,):
+            raise DataError(f"{where}{name} has shape {shape}; ({n},) is needed, one text per row of features.")
+
+
+def _check_rows(what: str, shape: tuple[int, ...], labels: int) -> None:
+    if len(shape) != 2 or 0 in shape:
+        raise DataError(f"{what} must be a table with one row per image, not empty; found shape {shape}.")
+    if shape[0] != labels:
+        swapped = " The axes of the features are swapped: transpose them." if shape[1] == labels else ""
+        raise DataError(f"{what}: there are {shape[0]} rows of features and {labels} labels.{swapped}")
 
 
 def _class_names(
@@ -260,21 +260,20 @@ def _class_names(
 ) -> list[str] | None:
     """Return the names of the classes; numbers if they have none, and None if the labels alone give the classes."""
     tables = {name: shapes[name] for name in (_ATTRIBUTES, "descriptions", "wnids") if name in shapes}
-    if given is None:
-        if not tables and _SPLIT not in shapes:
-            return None
-        if labels.dtype.kind not in "iu":
-            raise DataError(f"{where}labels are {labels.dtype}; with a class table they need class_names to refer to.")
-        names = [str(i) for i in range(next((shape[0] for shape in tables.values()), int(labels.max(initial=0)) + 1))]
-    else:
+    if given is not None:
         names = [str(name) for name in given]
+    elif not tables and _SPLIT not in shapes:
+        return None
+    elif labels.dtype.kind not in "iu":
+        raise DataError(f"{where}labels are {labels.dtype}; with a class table they need class_names to refer to.")
+    else:
+        names = [str(i) for i in range(next((shape[0] for shape in tables.values()), int(labels.max(initial=0)) + 1))]
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise DataError(f"{where}the class name {twice[0]!r} occurs twice; class names must be different.")
     for name, shape in tables.items():
-        what = "class embeddings have" if name == _ATTRIBUTES else f"{name} has"
-        if not shape or shape[0] != len(names):
+        if shape[:1] != (len(names),):
             swapped = " The axes are swapped: transpose them." if shape[1:] == (len(names),) else ""
-            raise DataError(f"{where}{what} shape {shape} and there are {len(names)} class names.{swapped}")
+            raise DataError(f"{where}{name} has shape {shape} and there are {len(names)} class names.{swapped}")
     return names
 
 
@@ -300,39 +299,35 @@ def _class_numbers(labels: AnyArray, names: Sequence[str], table: tuple[int, ...
         DataError: a label without a class or, with class embeddings, a class without an image.
     """
     rows = class_rows(labels, names, where)
-    classes, shape = np.unique(rows), f"shape {table}: {len(names)} classes"
-    swapped = f" Class embeddings of shape {table} look transposed: they need one row per class."
+    classes = np.unique(rows)
+    table_words = f"class embeddings have shape {table}: {len(names)} classes" if table else f"{len(names)} class names"
+    swapped = " Class embeddings look transposed: they need one row per class."
     if classes[0] < 0 or classes[-1] >= len(names):
-        if table and table[1:] == (classes[-1] + 1,):
-            advice = swapped
-        elif classes[0] == 1 and classes[-1] == len(names):
-            advice = " Labels count classes from 0: subtract 1."
-        else:
-            advice = " Labels are rows of the class embeddings, counted from 0."
-        against = f"class embeddings have {shape}" if table else f"there are {len(names)} class names"
-        raise DataError(f"{where}labels go from {classes[0]} to {classes[-1]}, and {against}.{advice}")
+        from_one = ": subtract 1" if classes[0] == 1 and classes[-1] == len(names) else ""
+        advice = f" Labels count classes from 0{from_one}."
+        advice = swapped if table and table[1:] == (classes[-1] + 1,) else advice
+        raise DataError(f"{where}labels go from {classes[0]} to {classes[-1]}, and {table_words}.{advice}")
     if table and len(empty := np.setdiff1d(np.arange(len(names)), classes)):
         advice = swapped if table[1:] == (len(classes),) else " Remove their rows, and count labels anew."
-        raise DataError(
-            f"{where}{len(empty)} of {len(names)} classes have no image: {', '.join(repr(names[i]) for i in empty[:5])}"
-            f"{' and more' if len(empty) > 5 else ''}.{advice}"
-        )
+        shown = ", ".join(repr(names[i]) for i in empty[:5])
+        raise DataError(f"{where}{len(empty)} of {len(names)} classes have no image, such as {shown}.{advice}")
     return rows
 
 
-def _checked(rows: Given, what: str) -> Callable[[], AnyArray]:
-    """Return a function that reads features on first use, as float32, and checks them."""
+def _checked(rows: Given, what: str, images: int) -> Callable[[], AnyArray]:
+    """Return a function that opens features on first use and checks them block by block; they stay on the disk."""
 
     @cache
     def read() -> AnyArray:
         values = rows.read() if isinstance(rows, Matrix) else np.asarray(rows)
         if values.dtype.kind not in "fiub":
             raise DataError(f"{what} must be numbers; found {values.dtype}.")
-        if values.dtype != np.float32:
-            values = values.astype(np.float32)
+        _check_rows(what, values.shape, images)
         for start in range(0, len(values), _BLOCK):
-            if len(bad := np.flatnonzero(~np.isfinite(values[start : start + _BLOCK]).all(1))):
+            block = values[start : start + _BLOCK]
+            if len(bad := np.flatnonzero(~np.isfinite(block).all(1))):
                 raise DataError(f"{what} hold values that are not finite numbers, first in row {start + bad[0]}.")
+            release_pages(block)
         return values
 
     return read
@@ -363,14 +358,16 @@ def _parts(split: AnyArray | None, n: int, where: str) -> dict[str, IntArray]:
     return {name: np.flatnonzero(split == name) for name in order}
 
 
-def _check_zero_shot(parts: Mapping[str, IntArray], labels: IntArray, names: Sequence[str], where: str) -> None:
-    seen, unseen = (np.unique(labels[parts[part]]) for part in (ZERO_SHOT[0], ZERO_SHOT[2]))
-    if len(both := np.intersect1d(seen, unseen)):
+def check_classes(parts: Mapping[str, IntArray], names: Sequence[str], where: str = "") -> None:
+    """Raise a `DataError` if a test class is trained on, or a seen test class is not; `parts` are labels by split."""
+    train, old, new = (np.unique(parts.get(part, ())) for part in ZERO_SHOT)
+    if len(both := np.intersect1d(train, new).astype(int)):
         raise DataError(
-            f"{where}{names[both[0]]!r} has images in trainval and in test_unseen; an unseen class has none."
+            f"{where}{len(both)} test classes are not unseen, such as {names[both[0]]!r}: they have training images "
+            "too. Test classes must be disjoint from the training classes."
         )
-    if len(lost := np.setdiff1d(labels[parts.get(ZERO_SHOT[1], [])], seen)):
-        raise DataError(f"{where}{names[lost[0]]!r} has images in test_seen and none in trainval.")
+    if len(lost := np.setdiff1d(old, train).astype(int)):
+        raise DataError(f"{where}{names[lost[0]]!r} is tested as a seen class but has no training image.")
 
 
 def _descriptions(texts: AnyArray | None) -> list[list[str]]:
@@ -379,7 +376,7 @@ def _descriptions(texts: AnyArray | None) -> list[list[str]]:
     return [[text.strip() for text in row if text.strip()] for row in texts.reshape(len(texts), -1).tolist()]
 
 
-def _class_folds(folds: Given | None, data: Dataset, where: str) -> tuple[ClassFold, ...]:
+def _class_folds(folds: Given | None, data: Dataset, where: str) -> tuple[Fold, ...]:
     if folds is None:
         return ()
     marks = np.asarray(folds)
@@ -388,7 +385,7 @@ def _class_folds(folds: Given | None, data: Dataset, where: str) -> tuple[ClassF
     if marks.ndim != 2 or marks.shape[1] != len(data.class_names) or not np.isin(marks, (0, 1)).all():
         raise DataError(f"{where}folds must be 0 or 1, (folds, {len(data.class_names)} classes); found {marks.shape}.")
     seen = np.unique(data.splits[ZERO_SHOT[0]].labels)
-    return tuple(ClassFold(np.setdiff1d(seen, np.flatnonzero(row)), np.flatnonzero(row)) for row in marks)
+    return tuple(Fold(np.setdiff1d(seen, np.flatnonzero(row)), np.flatnonzero(row)) for row in marks)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -420,30 +417,57 @@ def read_arrays(path: Path) -> dict[str, AnyArray | Matrix]:
                         f"{path}: {name} would be {info.file_size:,} bytes, which no file of its size should be."
                     )
                 with archive.open(info) as stream:
-                    shape = _shape(stream)
-                found[name] = _later(name, shape, partial(_read_member, path, info))
+                    shape = _header(stream)[0]
+                found[name] = _later(name, shape, partial(_map_member, path, info))
         return found
 
 
-def _shape(stream: IO[bytes]) -> tuple[int, ...]:
-    """Return the shape in the header of an .npy file."""
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether columns are consecutive, and type of the array in an .npy file, from its header."""
     read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-    return tuple(read[min(np.lib.format.read_magic(stream)[0], 2)](stream)[0])
+    return read[min(np.lib.format.read_magic(stream)[0], 2)](stream)
 
 
 def _later(name: str, shape: tuple[int, ...], read: Callable[[], AnyArray]) -> AnyArray | Matrix:
-    return Matrix(shape, read) if name.startswith(_FEATURES) else read() if name in _LAYOUT else np.empty(shape, bool)
+    if name.startswith(_FEATURES):
+        return Matrix(shape, read)
+    return np.array(read()) if name in _LAYOUT else np.empty(shape, bool)
 
 
-def _read_member(path: Path, info: zipfile.ZipInfo) -> AnyArray:
-    with guarded(path, "arrays"), zipfile.ZipFile(path) as archive, archive.open(info) as stream:
-        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+def _map_member(path: Path, info: zipfile.ZipInfo) -> AnyArray:
+    """Return an array of an .npz file as a memory map; a compressed one is unpacked to a temporary file first."""
+    with (
+        guarded(path, "arrays"),
+        path.open("rb") as stored,
+        tempfile.TemporaryFile() as unpacked,
+        zipfile.ZipFile(path) as archive,
+    ):
+        if info.compress_type == zipfile.ZIP_STORED:
+            file: IO[bytes] = stored
+            file.seek(info.header_offset + _NAME_LENGTH)
+            file.seek(sum(struct.unpack("<HH", file.read(4))), os.SEEK_CUR)  # the name and an extra field
+        else:
+            file = unpacked
+            with archive.open(info) as stream:
+                shutil.copyfileobj(stream, file)
+            file.seek(0)
+        shape, columns, dtype = _header(file)
+        if dtype.hasobject:
+            raise DataError(f"{path}: {info.filename} needs pickle, which can run code. Save it as numbers or texts.")
+        return np.memmap(file, dtype, "r", file.tell(), shape, "F" if columns else "C")
 
 
 def _read_hdf5(path: Path, name: str) -> AnyArray:
-    values = read_matlab(path, (name,))[name]
-    # MATLAB 7.3 is HDF5 with reversed axes, which are reversed again here.
-    return values.T if isinstance(values, np.ndarray) else np.array(values)
+    """Return features of an HDF5 file as a memory map of a temporary file, and other arrays in memory."""
+    if not name.startswith(_FEATURES):
+        values = read_matlab(path, (name,))[name]
+        # MATLAB 7.3 is HDF5 with reversed axes, which are reversed again here.
+        return values.T if isinstance(values, np.ndarray) else np.array(values)
+    with tempfile.TemporaryFile() as file:
+        for block in hdf5_blocks(path, name):
+            file.write(block.tobytes())
+        file.flush()
+        return np.memmap(file, block.dtype, "r").reshape(-1, *block.shape[1:])
 
 
 def _only_array(path: Path) -> AnyArray:

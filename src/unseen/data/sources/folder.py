@@ -1,7 +1,6 @@
 """`folder:PATH`: any labelled images on disk.
 
 Layouts, in the order in which they are looked for:
-    lists     `?train=FILE&test=FILE` (and `val`), each of "relative/path label" lines
     splits    PATH/train/CLASS/..., PATH/test/CLASS/... and PATH/val/CLASS/..., in any case, or under the other names
               that `unseen.data.layout` lists (training, testing, valid, validation, dev, eval)
     classes   PATH/CLASS/...: a seeded, stratified split, `?test=0.2&val=0.1&seed=3`; without options 20 % test
@@ -13,47 +12,33 @@ Other options: `names=FILE` and `wnids=FILE` (class<TAB>value). Folders named li
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UsageError
-from unseen.core.names import Name, Options, as_number, is_wnid
+from unseen.core.names import Name, Options, is_wnid
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import RunRecord
-from unseen.data.columns import number_labels, read_lines, read_list, read_table, read_wnids
+from unseen.data.columns import read_table, read_wnids
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
 from unseen.data.images import Found, content_key, find_images, subfolders
 from unseen.data.layout import LAYOUTS, Arranged, arrange, splits_by_name
 from unseen.data.load import DatasetSource
-from unseen.data.subset import single_image_classes, stratified_split
+from unseen.data.subset import Division, single_image_classes, stratified_split
 
-_TEST_SHARE = 0.2
 _MOST_ENDINGS = 5
-
-
-@dataclass(frozen=True)
-class _Images:
-    """Names and labels by split, before they become a dataset."""
-
-    classes: list[str]
-    names: Mapping[str, Sequence[str]]
-    labels: Mapping[str, IntArray]
-    ignored: int = 0
-    notes: tuple[str, ...] = ()
-    untested: tuple[str, ...] = ()
 
 
 class FolderSource(DatasetSource):
     """Loads `folder:PATH`."""
 
     pattern = "folder:PATH"
-    hint = "your own images: a folder per class, below train/val/test folders or not; or lists of 'path label' lines"
-    paths = ("", "names", "wnids", "train", "val", "test")
+    hint = "your own images: a folder per class, below train/val/test folders or not"
+    paths = ("", "names", "wnids")
 
     def load(self, name: str, options: Options) -> Dataset:
         if not name:
@@ -62,71 +47,88 @@ class FolderSource(DatasetSource):
         if not root.is_dir():
             what = "is a file, not a folder" if root.exists() else "does not exist"
             raise DataError(f"the folder {str(root)!r} {what}. A folder dataset holds one sub-folder per class.")
-        seed = options.integer("seed") or 0
-        names_file, wnids_file = options.text("names"), options.text("wnids")
         layout = options.choice("layout", LAYOUTS)
-        held_out = {split: options.text(split) for split in ("train", "val", "test")}
+        division, _ = Division.read(options)
+        shares = [split for split in ("test", "val") if options.text(split) is not None]
+        names_file, wnids_file = options.text("names"), options.text("wnids")
         options.finish()
-        if held_out["train"] is not None:
-            if layout:
-                raise UsageError(f"layout={layout} is about folders, but train={held_out['train']} is a list.")
-            images = _from_lists(root, held_out)
-        else:
-            shares = {split: options.fraction(split) for split in ("test", "val")}
-            images = _from_folders(root, shares, seed, layout)
-        return _assemble(root, options, images, names_file, wnids_file)
+        found, arranged = _scan(root, layout)
+        classes = sorted(set(arranged.classes["train"]))
+        parts = _number(root, arranged, classes)
+        untested: tuple[str, ...] = ()
+        if len(parts) == 1:
+            rows, labels = parts["train"]
+            keys = [found.names[i] for i in rows]
+            sampled = stratified_split(keys, labels, test=division.test, val=division.val, seed=division.seed)
+            parts = {split: ([rows[i] for i in chosen], labels[chosen]) for split, chosen in sampled.items()}
+            untested = single_image_classes(classes, labels) if division.test else ()
+        elif shares:
+            brought = ", ".join(arranged.folders.values())
+            raise UsageError(f"{str(root)!r} brings its own split ({brought}): leave out {shares[0]}=")
+        elif "test" not in parts:
+            parts["test"] = parts.pop("val")
+        ignored, notes = _describe_rest(found, arranged)
+        wnids: list[str | None] = [each if is_wnid(each) else None for each in classes]
+        if wnids_file is not None:
+            wnids = read_wnids(root / wnids_file, classes)
+        table = {} if names_file is None else read_table(root / names_file, classes)
+        class_names = [table.get(each, each) for each in classes]
+        return Dataset(
+            card=DatasetCard(
+                id=options.dataset,
+                name=root.name,
+                group="folder",
+                source=str(root),
+                notes=f"{ignored} files without an image's extension were left out" if ignored else "",
+            ),
+            class_names=class_names,
+            splits={split: _make_split(root, [found.names[i] for i in own], y) for split, (own, y) in parts.items()},
+            wnids=wnids if any(wnids) else (),
+            features_id=str(Name.parse(options.dataset).without("names", "wnids", "classes", "limit", "per_class")),
+            record=RunRecord(notes=(*arranged.notes, *notes)),
+            untested=[class_names[classes.index(each)] for each in untested],
+        )
 
 
-def _from_lists(root: Path, lists: Mapping[str, str | None]) -> _Images:
-    names: dict[str, list[str]] = {}
-    labels: dict[str, list[str]] = {}
-    for split, file in lists.items():
-        if file is None:
-            continue
-        if as_number(file) is not None:
-            raise UsageError(
-                f"{split}={file} is a share, but train={lists['train']} is a list: give lists for all splits"
-            )
-        names[split], labels[split] = read_list(root / file, root)
-    if "test" not in names:
-        raise UsageError("a dataset of lists needs test=FILE beside train=FILE")
-    known = root / "classes.txt"
-    classes, numbered = number_labels(labels, [n for _, n in read_lines(known)] if known.is_file() else None)
-    return _Images(classes, names, numbered)
+def _refuse_other_forms(root: Path) -> None:
+    """Raise if the folder has a form that another source reads."""
+    if any((root / name).is_file() for name in ("dataset_dict.json", "dataset_info.json")):
+        raise DataError(
+            f"the folder {str(root)!r} is a dataset that Hugging Face `save_to_disk` wrote. Load it as hf:{root}"
+        )
+    if not subfolders(root) and next(root.glob("*.tar"), None) is not None:
+        raise DataError(
+            f"the folder {str(root)!r} has tar files and no class folders. Load shards of webdataset as wds:{root}"
+        )
 
 
-def _from_folders(root: Path, shares: Mapping[str, float | None], seed: int, layout: str) -> _Images:
+def _scan(root: Path, layout: str) -> tuple[Found, Arranged]:
+    """Return the images of a folder, and their splits and classes."""
+    _refuse_other_forms(root)
     if not subfolders(root):
         raise DataError(
             f"the folder {str(root)!r} has no sub-folders. There should be one per class, with images in it."
         )
     # Links lead to class folders; a link inside a class folder would bring in the images of something else.
     found = find_images(root, "", links=lambda path: "/" not in path or _is_split_of(path))
-    where = f"the folder {str(root)!r}"
-    arranged = arrange(found.names, where, layout)
+    arranged = arrange(found.names, f"the folder {str(root)!r}", layout)
     _refuse_empty(root, arranged, found.links)
-    classes = sorted(set(arranged.classes["train"]))
+    return found, arranged
+
+
+def _number(root: Path, arranged: Arranged, classes: Sequence[str]) -> dict[str, tuple[list[int], IntArray]]:
+    """Return the rows and class indices of the images, by split."""
     index = {name: i for i, name in enumerate(classes)}
-    names: dict[str, Sequence[str]] = {}
-    labels: dict[str, IntArray] = {}
-    for split, rows in arranged.rows.items():
-        if strangers := sorted(set(arranged.classes[split]) - set(index)):
+    for split, found in arranged.classes.items():
+        if strangers := sorted(set(found) - set(index)):
             raise DataError(
                 f"{str(root / arranged.folders[split])!r} has the class {strangers[0]!r}, which "
                 f"{arranged.folders['train']!r} has not. Every class needs images to train on."
             )
-        names[split] = [found.names[i] for i in rows]
-        labels[split] = np.asarray([index[name] for name in arranged.classes[split]], np.int64)
-    ignored, notes = _describe_rest(found, arranged)
-    images = _Images(classes, names, labels, ignored, (*arranged.notes, *notes))
-    if len(names) == 1:
-        return _split_off(images, shares, seed)
-    if given := [split for split, share in shares.items() if share is not None]:
-        brought = ", ".join(arranged.folders.values())
-        raise UsageError(f"{str(root)!r} brings its own split ({brought}): leave out {given[0]}=")
-    if "test" not in names:
-        names["test"], labels["test"] = names.pop("val"), labels.pop("val")
-    return images
+    return {
+        split: (rows, np.asarray([index[name] for name in arranged.classes[split]], np.int64))
+        for split, rows in arranged.rows.items()
+    }
 
 
 def _is_split_of(path: str) -> bool:
@@ -164,48 +166,6 @@ def _describe_rest(found: Found, arranged: Arranged) -> tuple[int, list[str]]:
         more = f" and {len(found.links) - 1:,} more" if len(found.links) > 1 else ""
         notes.append(f"Links inside class folders, or to a folder above, were not followed: {found.links[0]}{more}.")
     return endings.total(), notes
-
-
-def _split_off(images: _Images, shares: Mapping[str, float | None], seed: int) -> _Images:
-    names, labels = images.names["train"], images.labels["train"]
-    test = _TEST_SHARE if shares["test"] is None else shares["test"]
-    parts = stratified_split(names, labels, test=test, val=shares["val"] or 0.0, seed=seed)
-    return replace(
-        images,
-        names={split: [names[i] for i in chosen] for split, chosen in parts.items()},
-        labels={split: labels[chosen] for split, chosen in parts.items()},
-        untested=single_image_classes(images.classes, labels) if test else (),
-    )
-
-
-def _assemble(root: Path, options: Options, images: _Images, names_file: str | None, wnids_file: str | None) -> Dataset:
-    missing = np.setdiff1d(np.arange(len(images.classes)), images.labels["train"])
-    if len(missing):
-        name = images.classes[missing[0]]
-        raise DataError(f"the class {name!r} has no image in train. Every class needs images to train on.")
-    wnids: list[str | None] = [each if is_wnid(each) else None for each in images.classes]
-    if wnids_file is not None:
-        wnids = read_wnids(root / wnids_file, images.classes)
-    class_names = images.classes
-    if names_file is not None:
-        table = read_table(root / names_file, images.classes)
-        class_names = [table.get(each, each) for each in images.classes]
-    wanted = Name.parse(options.dataset)
-    return Dataset(
-        card=DatasetCard(
-            id=options.dataset,
-            name=root.name,
-            group="folder",
-            source=str(root),
-            notes=f"{images.ignored} files without an image's extension were left out" if images.ignored else "",
-        ),
-        class_names=class_names,
-        splits={split: _make_split(root, images.names[split], images.labels[split]) for split in images.names},
-        wnids=wnids if any(wnids) else (),
-        features_id=str(wanted.without("names", "wnids", "classes", "limit", "per_class")),
-        record=RunRecord(notes=images.notes),
-        untested=[class_names[images.classes.index(name)] for name in images.untested],
-    )
 
 
 def _make_split(root: Path, names: Sequence[str], labels: IntArray) -> Split:

@@ -4,33 +4,34 @@ Options: `image=COLUMN`, `label=COLUMN` if their names are unusual (Kaggle's are
 `split=COLUMN` of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the
 images; `target=`, `pick=` and `bins=` as in `unseen.data.columns`; `seed=`; `group=COLUMN`, such as the video or the
 patient of an image: no split or fold divides a group. The card's notes state what was guessed.
-Without a label column, columns of 0 and 1 are classes, or several labels per image.
+Without a label column, columns of 0 and 1 are classes, or several labels per image. A file without a header, such as
+lists of 'path label' lines, has the image first and the label last: `csv:train.txt?test=test.txt&root=photos`.
 """
 
 from __future__ import annotations
 
 import csv
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from unseen.core.errors import DataError, UsageError
 from unseen.core.extras import import_extra
-from unseen.core.guard import allowance, guarded
-from unseen.core.isolate import Trial, file_states, try_isolated
+from unseen.core.guard import guarded
+from unseen.core.isolate import try_reader
 from unseen.core.names import Name, Options
 from unseen.data.adapters import IMAGE_COLUMNS, LABEL_COLUMNS, encoded_sampling_keys, find_column, guess_column
 from unseen.data.columns import one_hot_labels, read_labels
-from unseen.data.dataset import CLASS, Dataset
+from unseen.data.dataset import CLASS, Dataset, locator
 from unseen.data.images import content_key, image_extensions
 from unseen.data.layout import splits_by_name
 from unseen.data.load import DatasetSource
-from unseen.data.user_data import Division, LabelledImages, LazyImages, below_common_folder, divide
+from unseen.data.subset import Division
+from unseen.data.user_data import LabelledImages, LazyImages, below_common_folder, divide
 
 Cells = Sequence[object]
 Columns = dict[str, Cells]
@@ -69,14 +70,18 @@ class CsvSource(DatasetSource):
     def read(self, path: Path) -> Columns:
         """Read the columns of a table, by name."""
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            comma = max(",\t;|", key=stream.readline(8192).count)
+            first = stream.readline(8192)
+            comma = max(",\t;|", key=first.count)
             stream.seek(0)
-            rows = [row for row in csv.reader(stream, delimiter=comma) if row]
-        if len(rows) < 2:
-            raise DataError(f"{str(path)!r} has no rows below its header.")
-        header = [cell.strip() for cell in rows[0]]
+            if comma in first:
+                rows = [row for row in csv.reader(stream, delimiter=comma) if row]
+            else:  # lines of 'path label'
+                rows = [words for line in stream if (words := line.rsplit(maxsplit=1))]
+        header = [cell.strip() for cell in rows[0]] if rows else [""]
         if Path(header[0]).suffix.lower() in image_extensions():  # no header: its first row is an image
             header, rows = (["image", "label", *header[2:]] if len(header) > 1 else ["image"]), [[], *rows]
+        if len(rows) < 2:
+            raise DataError(f"{str(path)!r} has no rows below its header.")
         if len(set(header)) != len(header):
             raise DataError(f"{str(path)!r} has a column twice: {', '.join(header)}.")
         if short := next((n for n, row in enumerate(rows[1:], 2) if len(row) != len(header)), None):
@@ -92,10 +97,7 @@ class ParquetSource(CsvSource):
 
     def read(self, path: Path) -> Columns:
         import_extra("pyarrow.parquet", "parquet")
-        size = path.stat().st_size
-        check, kind = f"{__name__}:check_parquet", "a Parquet table"
-        trial = Trial(check, (str(path),), repr(str(path)), kind, ("pyarrow.parquet",), size, allowance(size))
-        try_isolated(trial, file_states(path))
+        try_reader(f"{__name__}:check_parquet", path, kind="a Parquet table", module="pyarrow.parquet")
         return _ParquetFile(path).columns()
 
 
@@ -112,20 +114,20 @@ class _ParquetFile:
         shared = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and not leaf.max_repetition_level]
         self._path, self._file, self._lock = path, parquet.ParquetFile(path, read_dictionary=shared), Lock()
         groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
-        self._starts = [0, *accumulate(group.num_rows for group in groups)]
+        self._locate, self._total = locator(group.num_rows for group in groups), sum(group.num_rows for group in groups)
         # Every row has an image, hence some bytes.
-        if self._starts[-1] != self._file.metadata.num_rows or not 0 < self._starts[-1] <= path.stat().st_size:
+        if self._total != self._file.metadata.num_rows or not 0 < self._total <= path.stat().st_size:
             raise DataError(f"{str(path)!r} states {self._file.metadata.num_rows:,} rows, which it cannot hold.")
         largest = max(group.total_byte_size for group in groups)
         self._cached = lru_cache(maxsize=max(1, min(64, _CACHE_BYTES // max(largest, 1))))(self._read)
 
     def columns(self) -> Columns:
-        return {name: _ParquetColumn(self, name, range(self._starts[-1])) for name in self._file.schema_arrow.names}
+        return {name: _ParquetColumn(self, name, range(self._total)) for name in self._file.schema_arrow.names}
 
     def cell(self, column: str, row: int) -> object:
-        group = bisect_right(self._starts, row) - 1
+        group, place = self._locate(row)
         with self._lock:
-            return self._cached(column, group)[row - self._starts[group]]
+            return self._cached(column, group)[place]
 
     def _read(self, column: str, group: int) -> list[object]:
         with guarded(repr(str(self._path)), "a Parquet table"):
@@ -134,11 +136,13 @@ class _ParquetFile:
             return [cell for chunk in found.chunks for cell in _cells(chunk)]
 
 
+@dataclass(frozen=True)
 class _ParquetColumn(Cells):
     """Rows of a column."""
 
-    def __init__(self, file: _ParquetFile, name: str, rows: Sequence[int]) -> None:
-        self.file, self.name, self.rows = file, name, rows
+    file: _ParquetFile
+    name: str
+    rows: Sequence[int]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -161,8 +165,7 @@ def _cells(array: Any) -> list[object]:
 def check_parquet(path: str) -> None:
     """Read every cell of a Parquet file once."""
     for column in _ParquetFile(Path(path)).columns().values():
-        for _ in column:
-            pass
+        deque(column, maxlen=0)
 
 
 def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
@@ -172,9 +175,7 @@ def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
     named = {word: split for split, word in splits_by_name(dict.fromkeys(words), f"column {column!r}").items()}
     if strange := sorted(set(words) - set(named)):
         raise DataError(f"column {column!r} holds {strange[0]!r}; train, val and test are known.")
-    rows: dict[str, list[int]] = {}
-    for i, word in enumerate(words):
-        rows.setdefault(named[word], []).append(i)
+    rows = {split: [i for i, word in enumerate(words) if named[word] == split] for split in named.values()}
     return {split: {k: _take(v, own) for k, v in columns.items()} for split, own in rows.items()}
 
 

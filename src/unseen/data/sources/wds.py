@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,8 @@ from unseen.data.columns import read_lines
 from unseen.data.dataset import Dataset
 from unseen.data.images import bytes_key, image_extensions
 from unseen.data.load import DatasetSource
-from unseen.data.user_data import Division, LabelledImages, LazyImages, divide
+from unseen.data.subset import Division
+from unseen.data.user_data import LabelledImages, LazyImages, divide
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}")
 _MOST_SHARDS = 100_000
@@ -50,21 +51,9 @@ def expand(pattern: str) -> list[Path]:
     Raises:
         DataError: one that a range names, or any, is missing.
     """
-    pieces: list[list[str]] = []
-    end, total = 0, 1
-    for match in _RANGE.finditer(pattern):
-        pieces.append([pattern[end : match.start()]])
-        if match[1] is not None:
-            first, last = int(match[1]), int(match[2])
-            total *= max(last - first + 1, 0)
-            if total > _MOST_SHARDS:
-                raise DataError(f"{pattern!r} names more than {_MOST_SHARDS:,} shards.")
-            pieces.append([str(n).zfill(len(match[1])) for n in range(first, last + 1)])
-        else:
-            pieces.append(match[3].split(","))
-        end = match.end()
-    pieces.append([pattern[end:]])
-    found = [Path("".join(parts)).expanduser() for parts in product(*pieces)]
+    found = [Path(each).expanduser() for each in islice(_spell_out(pattern), _MOST_SHARDS + 1)]
+    if len(found) > _MOST_SHARDS:
+        raise DataError(f"{pattern!r} names more than {_MOST_SHARDS:,} shards.")
     if len(found) == 1 and any(sign in found[0].name for sign in "*?"):
         found = sorted(found[0].parent.glob(found[0].name))
     if len(found) == 1 and found[0].is_dir():
@@ -72,6 +61,16 @@ def expand(pattern: str) -> list[Path]:
     if missing := [path for path in found if not path.is_file()] or ([] if found else [Path(pattern)]):
         raise DataError(f"the shard {str(missing[0])!r} is not there ({len(found)} are named by {pattern!r}).")
     return found
+
+
+def _spell_out(pattern: str) -> Iterator[str]:
+    match = _RANGE.search(pattern)
+    if match is None:
+        yield pattern
+        return
+    numbers = range(int(match[1]), int(match[2]) + 1) if match[1] else ()
+    for word in (str(n).zfill(len(match[1])) for n in numbers) if match[1] else match[3].split(","):
+        yield from _spell_out(pattern[: match.start()] + word + pattern[match.end() :])
 
 
 class Sample(NamedTuple):
@@ -108,13 +107,7 @@ def read_samples(shard: TarIndex) -> Iterator[Sample]:
 
 def image_reader(samples: list[Sample]) -> LazyImages:
     """Return the encoded images of samples, which are read when they are opened."""
-    places = [(sample.shard, sample.image) for sample in samples]
-
-    def read(i: int) -> bytes:
-        shard, number = places[i]
-        return shard.read(number)
-
-    return LazyImages(len(places), read)
+    return LazyImages(len(samples), lambda i: samples[i].shard.read(samples[i].image))
 
 
 def _read(pattern: str, key: str, classes: list[str] | None) -> LabelledImages:
@@ -125,7 +118,7 @@ def _read(pattern: str, key: str, classes: list[str] | None) -> LabelledImages:
     title = re.sub(r"[^\w.-]+", "-", Path(pattern).name.partition("{")[0].removesuffix(".tar")).strip("-.") or "wds"
     return LabelledImages(
         images,
-        [_label(sample, key) for sample in samples],
+        [sample_label(sample, key) for sample in samples],
         class_names=classes,
         names=[f"{sample.shard.path.name}/{sample.name}" for sample in samples],
         title=title,
@@ -134,7 +127,8 @@ def _read(pattern: str, key: str, classes: list[str] | None) -> LabelledImages:
     )
 
 
-def _label(sample: Sample, key: str) -> int | str:
+def sample_label(sample: Sample, key: str) -> int | str:
+    """Return the label of a sample: a class number or a name; of a .json, the value of `key`."""
     where = f"{sample.shard.path.name}: {sample.name}.{sample.kind}"
     with guarded(where, "a label", advice="Give label=KEY."):
         data = sample.shard.read(sample.label)

@@ -17,7 +17,8 @@ from unseen.data.dataset import Dataset
 from unseen.data.images import image_extensions, is_litter
 from unseen.data.layout import LAYOUTS, arrange
 from unseen.data.load import DatasetSource
-from unseen.data.user_data import Division, LabelledImages, LazyImages, divide
+from unseen.data.subset import Division
+from unseen.data.user_data import LabelledImages, LazyImages, divide
 
 _MOST_FILES = 5_000_000
 
@@ -39,14 +40,10 @@ class ZipSource(DatasetSource):
 
 
 def _read(archive: zipfile.ZipFile, path: Path, layout: str) -> dict[str, LabelledImages]:
-    members = [
-        info
-        for info in archive.infolist()
-        if not info.is_dir() and not any(map(is_litter, PurePosixPath(info.filename).parts))
-    ]
+    members = [info for info in sorted(archive.infolist(), key=lambda info: info.filename) if not info.is_dir()]
+    members = [info for info in members if not any(map(is_litter, PurePosixPath(info.filename).parts))]
     if len(members) > _MOST_FILES:
         raise DataError(f"{str(path)!r} lists {len(members):,} files; the limit is {_MOST_FILES:,}.")
-    members.sort(key=lambda info: info.filename)
     images = [info for info in members if _is_image(info)]
     inside = _paths_inside([info.filename for info in images])
     if not inside or any("/" not in each for each in inside):

@@ -15,9 +15,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.core.arrays import FloatArray
 from unseen.core.errors import UnknownNameError
-from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
+from unseen.ranking.cards import Sizes, gram_flops
 from unseen.ranking.inputs import check_features
 from unseen.ranking.spectrum import principal_components
 
@@ -51,21 +50,13 @@ def gbc(
     variances = np.maximum(variances, _VARIANCE_FLOOR * rows.var(axis=0).mean())
     overlap = 0.0
     for first in range(known.classes - 1):
-        distances = _bhattacharyya(means[first], variances[first], means[first + 1 :], variances[first + 1 :])
+        others = slice(first + 1, None)
+        shared = (variances[first] + variances[others]) / 2
+        logs = np.log(shared) - (np.log(variances[first]) + np.log(variances[others])) / 2
+        distances = ((means[first] - means[others]) ** 2 / shared).sum(axis=1) / 8 + logs.sum(axis=1) / 2  # Eq. (5)
         overlap += 2 * float(np.exp(-distances).sum())  # Eq. (3) counts both (i, j) and (j, i)
     return -overlap
 
 
-def _bhattacharyya(mean: FloatArray, variance: FloatArray, means: FloatArray, variances: FloatArray) -> FloatArray:
-    """Return the distances between one Gaussian and several others: Eq. (5)."""
-    shared = (variance + variances) / 2
-    apart = ((mean - means) ** 2 / shared).sum(axis=1) / 8
-    spread = 0.5 * (np.log(shared) - 0.5 * (np.log(variance) + np.log(variances))).sum(axis=1)
-    return np.asarray(apart + spread)
-
-
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     return gram_flops(s) + 4 * s.c * s.c * min(s.d, DIMENSIONS)
-
-
-CARD = ScoreCard("gbc", "GBC", FEATURES, gbc, _cost, citation="Pandy et al., CVPR 2022")

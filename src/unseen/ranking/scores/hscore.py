@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray
-from unseen.ranking.cards import FEATURES, ScoreCard, gram_flops
+from unseen.ranking.cards import gram_flops as gram_flops  # their cost, by name in scores.toml
 from unseen.ranking.inputs import check_features
 from unseen.ranking.spectrum import Spectrum, decompose
 
@@ -54,22 +54,3 @@ def ledoit_wolf(spectrum: Spectrum) -> tuple[float, float]:
     if delta <= 0:  # the covariance is a multiple of the identity already
         return 0.0, average
     return min(max(beta, 0.0), delta) / delta, average
-
-
-CARD = ScoreCard(
-    "hscore",
-    "H-score",
-    FEATURES,
-    hscore,
-    gram_flops,
-    citation="Bao et al., ICIP 2019",
-    notes="is constant with fewer images than dimensions",
-)
-REGULARISED = ScoreCard(
-    "hscore-regularised",
-    "H-score, regularised",
-    FEATURES,
-    regularised_hscore,
-    gram_flops,
-    citation="Ibrahim et al., ECML-PKDD 2022",
-)

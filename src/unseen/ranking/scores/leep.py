@@ -6,8 +6,8 @@ Papers:     Nguyen et al., "LEEP: a new measure to evaluate transferability of l
 Shapes:     theta (n, z) source probabilities; z (n,) source labels; y (n,) labels
 Implements: LEEP (log expected empirical prediction), Eq. (4) and (5) of [P]; NCE (negative conditional entropy),
             -H(Y|Z) = sum over (y, z) of P(y, z) log P(y|z), with empirical P, Eq. (7) to (9) of [T]
-Differs:    both equations of LEEP use one labelled set, as in its own paper, so that no test label is touched; give
-            `held_out` to average Eq. (4) over other images. A source class without any mass is left out of the sum.
+Differs:    both equations of LEEP use one labelled set, as in its own paper, so that no test label is touched. A
+            source class without any mass is left out of the sum.
             [T] has source labels of the same images; a checkpoint gives none, so z is its most probable source class
 Expected:   LEEP, [P] Table 2, Group II: Recall@1 75, Pearson 50.36, Kendall 55.49
 """
@@ -19,42 +19,24 @@ import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.ranking.cards import HEAD, NEUCRAB, ScoreCard, Sizes
+from unseen.ranking.cards import Sizes
 from unseen.ranking.inputs import check_labels, check_probabilities
 
-#: A held-out image may belong to a class that its source classes never saw: its probability is at least this.
-_SMALLEST = 1e-12
 
-
-def leep(
-    probabilities: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    *,
-    held_out: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-) -> float:
+def leep(probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the mean log-probability of the right label under the "dummy" classifier that a source head implies.
 
     Args:
         probabilities: (n, z) the head's class probabilities.
         labels: of the task, one per row.
-        held_out: probabilities and labels of other images to average over; by default the same images.
 
     Returns:
         A number below 0; higher is better.
     """
     theta, known = check_probabilities(probabilities, labels)
     conditional = _given_source(known.sums(theta))  # Eq. (5), (classes, z)
-    other, index = theta, known.index
-    if held_out is not None:
-        other, index = np.asarray(held_out[0], dtype=np.float64), known.find(held_out[1])
-    if other.shape != (len(index), theta.shape[1]):
-        raise DataError(
-            f"held-out probabilities must have the shape ({len(index)}, {theta.shape[1]}), found {other.shape}."
-        )
-    if index.min() < 0:
-        raise DataError("a held-out label does not occur in the training labels. Evaluate on the same classes.")
-    expected = np.einsum("iz,iz->i", other, conditional[index])  # Eq. (4): sum over z of P(y|z) theta(x)_z
-    return float(np.log(np.clip(expected, _SMALLEST, 1.0)).mean())
+    expected = np.einsum("iz,iz->i", theta, conditional[known.index])  # Eq. (4): sum over z of P(y|z) theta(x)_z
+    return float(np.log(np.minimum(expected, 1.0)).mean())
 
 
 def nce(source: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -82,13 +64,9 @@ def _given_source(counts: FloatArray) -> FloatArray:
     return counts / np.where(marginal > 0, marginal, 1.0)
 
 
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     return 4 * s.n * s.z
 
 
-def _nce_cost(s: Sizes) -> float:
+def nce_cost(s: Sizes) -> float:
     return s.n * s.z + s.c * s.z
-
-
-CARD = ScoreCard("leep", "LEEP", HEAD, leep, _cost, paper="neucrab", citation=NEUCRAB, notes="needs a class head")
-NCE = ScoreCard("nce", "NCE", HEAD, nce, _nce_cost, citation="Tran et al., ICCV 2019", notes="needs a class head")

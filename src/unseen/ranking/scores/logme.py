@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray, IntArray
-from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
+from unseen.ranking.cards import Sizes, gram_flops
 from unseen.ranking.inputs import check_features
 from unseen.ranking.ridge import check_targets
 from unseen.ranking.spectrum import Spectrum, decompose
@@ -52,29 +52,24 @@ def _evidence(spectrum: Spectrum, projected: FloatArray, lengths: FloatArray | I
     outside = np.maximum(lengths - squares.sum(axis=0), 0.0)  # |y - UU'y|^2
     low, high = sigma.max() / _RATIO, sigma.max() * _RATIO
     ratio = np.ones(squares.shape[1])  # t = alpha / beta
-    beta = np.ones_like(ratio)
     before = np.full_like(ratio, -np.inf)
     for _ in range(_MOST_STEPS):
         ratio = ratio.clip(low, high)
         shrunk = ratio / (ratio + sigma)
         gamma = (sigma / (ratio + sigma)).sum(axis=0)  # effective number of parameters
+        rest = images - len(sigma) + shrunk.sum(axis=0)  # images - gamma, without its rounding near zero
         weights = (sigma * squares / (ratio + sigma) ** 2).sum(axis=0)  # m'm
         residual = (shrunk**2 * squares).sum(axis=0) + outside  # |Fm - y|^2
-        alpha = gamma / np.maximum(weights, _SMALLEST)
-        beta = (images - gamma) / np.maximum(residual, _SMALLEST)
-        # Eq. (2) of [P] at (ratio, beta), with the determinant of A written by sigma.
-        evidence = 0.5 * (
-            images * np.log(beta / (2 * np.pi)) + np.log(shrunk).sum(axis=0) - beta * (residual + ratio * weights)
-        )
-        ratio = alpha / np.maximum(beta, _SMALLEST)
+        # Eq. (2) of [P] at the best beta for this ratio, with the determinant of A written by sigma.
+        error = (shrunk * squares).sum(axis=0) + outside  # |Fm - y|^2 + ratio m'm
+        beta = images / np.maximum(error, _SMALLEST)
+        evidence = 0.5 * (images * (np.log(beta / (2 * np.pi)) - 1) + np.log(shrunk).sum(axis=0))
+        ratio = gamma * residual / np.maximum(weights * rest, _SMALLEST)  # alpha / beta
         if (np.abs(evidence - before) <= _TOLERANCE * images).all():
             break
         before = evidence
     return float((evidence / images).mean())
 
 
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     return gram_flops(s) + 8 * s.m * s.c * _USUAL_STEPS
-
-
-CARD = ScoreCard("logme", "LogME", FEATURES, logme, _cost, targets=logme_targets, citation="You et al., ICML 2021")

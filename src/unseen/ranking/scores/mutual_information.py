@@ -16,14 +16,13 @@ Expected:   [N] Table 1, Group I, Kendall: -0.31 (alpha 0.01), -13.05 (0.50); af
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import UsageError
-from unseen.ranking.cards import FEATURES, NEUCRAB, ScoreCard, Sizes, gram_flops
+from unseen.ranking.cards import Sizes, gram_flops
 from unseen.ranking.inputs import check_features, split_rows, standardise
 from unseen.ranking.spectrum import principal_components
 
@@ -113,24 +112,6 @@ def _train(x: Tensor, y: Tensor, shares: Tensor, alpha: float, epochs: int, seed
     return critic, baseline
 
 
-def _cost(s: Sizes, *, pca: bool) -> float:
+def cost(s: Sizes, *, alpha: float, pca: bool) -> float:
     width = s.q if pca else s.d
     return pca * gram_flops(s) + 6 * (1 - HELD_OUT) * s.n * HIDDEN * (width + s.c) * EPOCHS
-
-
-def _card(alpha: float, *, pca: bool) -> ScoreCard:
-    return ScoreCard(
-        f"mi-{'pca-' if pca else ''}{alpha:.2f}",
-        f"MI {'w/ PCA ' if pca else ''}(alpha={alpha:.2f})",
-        FEATURES,
-        mutual_information,
-        partial(_cost, pca=pca),
-        {"alpha": alpha, "pca": pca},
-        seeded=True,
-        paper="neucrab",
-        citation=NEUCRAB,
-    )
-
-
-LOW_ALPHA, HIGH_ALPHA = (_card(alpha, pca=False) for alpha in (0.01, 0.5))
-PCA_LOW_ALPHA, PCA_HIGH_ALPHA = (_card(alpha, pca=True) for alpha in (0.01, 0.5))

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray
 from unseen.metrics import softmax
-from unseen.ranking.cards import POOL, ScoreCard, Sizes, combine_terms, fisher_flops, gram_flops
+from unseen.ranking.cards import Sizes, combine_terms, find_score, fisher_flops, gram_flops
 from unseen.ranking.inputs import Labels, check_features
 from unseen.ranking.spectrum import principal_components
 
@@ -39,7 +39,7 @@ def ncti(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
         pool: one (n, d) array of features per checkpoint, of the same images; d may differ.
         labels: of the images.
     """
-    return combine_terms(CARD, [ncti_terms(features, labels) for features in pool])
+    return combine_terms(find_score("ncti"), [ncti_terms(features, labels) for features in pool])
 
 
 def ncti_terms(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[float, float, float]:
@@ -74,17 +74,5 @@ def _discriminants(rows: FloatArray, known: Labels) -> tuple[FloatArray, FloatAr
     return coordinates, softmax(scores)
 
 
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     return gram_flops(s) + fisher_flops(replace(s, d=min(s.d, DIMENSIONS))) + 4 * s.n * s.c * s.c
-
-
-CARD = ScoreCard(
-    "ncti",
-    "NCTI",
-    POOL,
-    ncti_terms,
-    _cost,
-    signs=(1.0, 1.0, -1.0),
-    citation="Wang et al., ICCV 2023",
-    notes="relative to the pool",
-)

@@ -7,7 +7,7 @@ Implements: section 3.4 of [P]: min over W, b of [mean cross-entropy + |W|^2 / (
             n / (d c)), with s = 10/d; the score is minus the bound
 Differs:    l = 1 and s as in the authors' release (which tries l = 0.1, 1, 10 and two values of s for each); the
             minimum is found from W = 0 (the problem is convex) to a gradient below 1e-6; of features in single
-            precision in single precision, to a change of the loss below 1e-8 of it
+            precision in single precision
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.metrics import softmax
-from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes
+from unseen.ranking.cards import LBFGS_STEPS, Sizes
 from unseen.ranking.inputs import check_features, is_narrow
 from unseen.ranking.scores.linear import converge
 from unseen.ranking.scores.sfda import compact
@@ -36,10 +36,9 @@ def pactran(
     images, dimensions, classes = len(rows), rows.shape[1], known.classes
     # The penalty keeps W within the span of the rows: worth finding where that is small.
     rows = compact(rows) if 2 * images <= dimensions else rows - rows.mean(axis=0)
-    narrow = is_narrow(features)
-    rows = rows.astype(np.float32) if narrow else rows
-    ftol, penalty = 1e-8 if narrow else 1e-11, 1 / (factor * images)
-    theta, loss = converge(rows, known.index, classes, penalty=penalty, steps=steps, gtol=1e-6, ftol=ftol)
+    rows = rows.astype(np.float32) if is_narrow(features) else rows
+    penalty = 1 / (factor * images)
+    theta, loss = converge(rows, known.index, classes, penalty=penalty, steps=steps, tol=1e-6)
     probabilities = softmax(rows @ theta[:-1] + theta[-1])
     curvature = probabilities * (1 - probabilities)
     # The trace of the Hessian over W and b: sum of x^2 p (1 - p), the prior's share, and the bias.
@@ -50,8 +49,5 @@ def pactran(
     return float(-bound)
 
 
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     return 4 * s.n * s.d * s.c * LBFGS_STEPS
-
-
-CARD = ScoreCard("pactran", "PACTran-Gauss", FEATURES, pactran, _cost, version=2, citation="Ding et al., ECCV 2022")

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.arrays import FloatingArray, IntArray
-from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
+from unseen.ranking.cards import Sizes
 from unseen.ranking.inputs import Tell, check_features, standardise, stratified_rows
 from unseen.ranking.spectrum import principal_components
 
@@ -83,8 +83,7 @@ def _rank_correlation(distances: FloatingArray, index: IntArray) -> float:
     same, middle = len(within), (pairs + 1) / 2
     covariance = -float((ranks - middle).sum()) / pairs
     spread_labels = same * (pairs - same) / pairs**2
-    edges = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1], [True])))
-    ties = np.diff(edges).astype(np.float64)
+    ties = np.unique(ordered, return_counts=True)[1].astype(np.float64)
     spread_ranks = ((pairs**2 - 1) - float((ties**3 - ties).sum()) / pairs) / 12
     if spread_labels == 0 or spread_ranks <= 0:
         return 0.0  # every pair is alike: there is nothing to correlate
@@ -96,10 +95,5 @@ def _lower(distances: FloatingArray, members: npt.NDArray[np.intp]) -> FloatingA
     return np.asarray(distances[members[first], members[second]])
 
 
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     return 2 * s.n * s.n * s.d + s.n * s.n / 2 * math.log2(max(s.n, 2.0)) * 2
-
-
-CARD = ScoreCard(
-    "parc", "PARC", FEATURES, parc, _cost, seeded=True, tells=True, version=2, citation="Bolya et al., NeurIPS 2021"
-)

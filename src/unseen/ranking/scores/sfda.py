@@ -28,7 +28,6 @@ than dimensions, any features separate all classes and SFDA is close to 0 for ev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +36,7 @@ from scipy.special import log_softmax, logsumexp
 
 from unseen.core.arrays import FloatArray
 from unseen.metrics import softmax
-from unseen.ranking.cards import FEATURES, POOL, ScoreCard, Sizes, combine_terms, fisher_flops
+from unseen.ranking.cards import Sizes, combine_terms, find_score, fisher_flops
 from unseen.ranking.inputs import Labels, check_features
 from unseen.ranking.spectrum import decompose
 
@@ -52,32 +51,19 @@ def sfda(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the mean log-probability of the right class in the self-challenged space; at most 0, higher is better."""
     rows, known = check_features(features, labels)
     rows = compact(rows)
-    first = fit_fisher(rows, known)
+    posterior, shrinkage = fit_fisher(rows, known)
     # Probabilities lie in [0, 1], so that this second softmax pulls all of them towards 1 / classes.
-    softened = softmax(np.exp(first.log_posterior))
-    confidence = softened[np.arange(len(rows)), known.index][:, None]
+    confidence = _of_own_class(softmax(np.exp(posterior)), known)[:, None]
     sums = known.sums(rows)
     others = (sums.sum(axis=0) - sums) / (len(rows) - known.counts)[:, None]
     mixed = confidence * rows + (1 - confidence) * others[known.index]
-    second = fit_fisher(mixed - mixed.mean(axis=0), known, first.shrinkage)
-    return float(second.of_own_class(known).mean())
+    posterior, _ = fit_fisher(mixed - mixed.mean(axis=0), known, shrinkage)
+    return float(_of_own_class(posterior, known).mean())
 
 
-@dataclass(frozen=True, eq=False)
-class Fisher:
-    """A fitted classifier with the posteriors of its training rows.
-
-    Attributes:
-        log_posterior: (n, c) log p(class|row).
-        shrinkage: lambda.
-    """
-
-    log_posterior: FloatArray
-    shrinkage: float
-
-    def of_own_class(self, known: Labels) -> FloatArray:
-        """Return log p(y|x) per row."""
-        return np.asarray(self.log_posterior[np.arange(len(known.index)), known.index])
+def _of_own_class(values: FloatArray, known: Labels) -> FloatArray:
+    """Return the value of each row's class, (n,), from values (n, c)."""
+    return np.asarray(values[np.arange(len(values)), known.index])
 
 
 def compact(rows: FloatArray) -> FloatArray:
@@ -86,8 +72,11 @@ def compact(rows: FloatArray) -> FloatArray:
     return decompose(rows, centre=True).scores if rows.shape[0] <= rows.shape[1] else centred
 
 
-def fit_fisher(rows: FloatArray, known: Labels, shrinkage: float | None = None) -> Fisher:
-    """Fit a classifier to rows and labels; lambda is computed from the rows by default."""
+def fit_fisher(rows: FloatArray, known: Labels, shrinkage: float | None = None) -> tuple[FloatArray, float]:
+    """Return log p(class|row), (n, c), of a classifier that is fitted to the rows, and lambda.
+
+    Lambda is computed from the rows by default.
+    """
     means = known.means(rows)
     within = rows - means[known.index]
     variances, axes = eigh(within.T @ within / len(rows), driver="evd", check_finite=False)  # S_W
@@ -97,7 +86,7 @@ def fit_fisher(rows: FloatArray, known: Labels, shrinkage: float | None = None) 
     weights = turned / shrunk  # (S_W^lambda)^-1 mu, in the basis of S_W
     bias = np.log(known.counts / len(rows)) - 0.5 * (turned * weights).sum(axis=1)
     scores = rows @ (axes @ weights.T) + bias  # Eq. (4)
-    return Fisher(np.asarray(log_softmax(scores, axis=1)), chosen)
+    return np.asarray(log_softmax(scores, axis=1)), chosen
 
 
 def etran(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
@@ -107,41 +96,21 @@ def etran(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
         pool: one (n, d) array of features per checkpoint, of the same images; d may differ.
         labels: of the images.
     """
-    return combine_terms(ETRAN, [etran_terms(features, labels) for features in pool])
+    return combine_terms(find_score("etran"), [etran_terms(features, labels) for features in pool])
 
 
 def etran_terms(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[float, float]:
     """Return S_cls and S_en of one checkpoint, before they are scaled over the pool."""
     rows, known = check_features(features, labels)
-    likelihood = float(np.exp(fit_fisher(compact(rows), known).of_own_class(known)).mean())
+    posterior, _ = fit_fisher(compact(rows), known)
+    likelihood = float(np.exp(_of_own_class(posterior, known)).mean())
     energy = np.sort(logsumexp(rows, axis=1))
     return likelihood, float(energy[: max(1, round(_ENERGY_SHARE * len(energy)))].mean())
 
 
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     return 2 * fisher_flops(s)
 
 
-def _etran_cost(s: Sizes) -> float:
+def etran_cost(s: Sizes) -> float:
     return fisher_flops(s) + 2 * s.n * s.d
-
-
-CARD = ScoreCard(
-    "sfda",
-    "SFDA",
-    FEATURES,
-    sfda,
-    _cost,
-    citation="Shao et al., ECCV 2022",
-    notes="is nearly constant with far fewer images than dimensions",
-)
-ETRAN = ScoreCard(
-    "etran",
-    "ETran",
-    POOL,
-    etran_terms,
-    _etran_cost,
-    signs=(1.0, 1.0),
-    citation="Gholami et al., ICCV 2023",
-    notes="relative to the pool",
-)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray
-from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
+from unseen.ranking.cards import Sizes
 from unseen.ranking.inputs import check_features
 
 
@@ -43,12 +43,9 @@ def coding_rate(rows: FloatArray, epsilon: float) -> float:
     return 0.5 * float(np.linalg.slogdet(gram)[1])
 
 
-def _cost(s: Sizes) -> float:
+def cost(s: Sizes) -> float:
     def rate(rows: float) -> float:
         m = min(rows, s.d)
         return 2 * rows * s.d * m + 2 / 3 * m**3
 
     return rate(s.n) + s.c * rate(s.n / s.c)
-
-
-CARD = ScoreCard("transrate", "TransRate", FEATURES, transrate, _cost, citation="Huang et al., ICML 2022")

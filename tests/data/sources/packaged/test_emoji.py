@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import UsageError
 from unseen.data import decode_rgb, load_dataset
 from unseen.data.sources.packaged import package_folder
 from unseen.data.sources.packaged.emoji import concepts
@@ -115,20 +115,9 @@ def test_subsets() -> None:
     assert few.wnids == load_dataset("packaged:emoji?classes=20&seed=1").wnids
 
 
-def test_designers_can_be_chosen() -> None:
-    dataset = load_dataset("packaged:emoji?test=google,Appl&val=none")
-    assert sorted({n.split("/")[0] for n in dataset.splits["test"].names}) == ["Appl", "Goog"]
-    assert list(dataset.splits) == ["train", "test"]
-    assert list(load_dataset("packaged:emoji?test=JoyPixels").splits) == ["train", "test"]
-
-
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ("test=Gogle", UnknownNameError, "unknown designer 'Gogle'. Did you mean 'Google'"),
-        ("test=Apple&val=Apple", UsageError, "Apple is in test and in val"),
-        ("test=none", UsageError, "need a designer"),
-        ("test=Windows", DataError, "have no drawing in test"),
         ("subset=imagenet", UsageError, "should be one of all, imagenet-21k, imagenet-1k"),
     ],
 )

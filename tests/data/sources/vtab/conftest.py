@@ -104,18 +104,6 @@ def write_cifar100(root: Path) -> Truth:
     return truth
 
 
-def write_cifar100_matlab(root: Path) -> Truth:
-    truth: Truth = {}
-    (root / "cifar-100-matlab").mkdir(parents=True)
-    for split, count, first in (("train", 40, 0), ("test", 10, 40)):
-        values = np.arange(first, first + count)
-        rows = np.repeat(values[:, None], 3072, axis=1).astype(np.uint8)
-        labels = (values * 3 % 100).astype(np.uint8)
-        savemat(root / "cifar-100-matlab" / f"{split}.mat", {"data": rows, "fine_labels": labels[:, None]})
-        truth |= dict(zip(values.tolist(), labels.tolist(), strict=True))
-    return truth
-
-
 def write_cifar100_binary(root: Path) -> Truth:
     truth: Truth = {}
     (root / "cifar-100-binary").mkdir(parents=True)
@@ -253,13 +241,10 @@ def write_dsprites(root: Path, *, task: str) -> Truth:
     for number in range(80):
         images[number].reshape(-1)[: 4 * number + 4] = 1  # as many lit pixels as its number says
     root.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(
-        root / "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
-        metadata=np.array({"title": "dSprites"}, dtype=object),
-        imgs=images,
-        latents_classes=classes,
-        latents_values=classes.astype(float),
-    )
+    path = root / "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
+    with h5py.File(path.with_suffix(".hdf5"), "w") as file:
+        file.create_dataset("imgs", data=images)
+        file.create_dataset("latents/classes", data=classes)
     of = (lambda o, x: x // 2) if task == "location" else (lambda o, x: int(o / 2.5))
     return {number: of(int(classes[number, 3]), int(classes[number, 4])) for number in range(80)}
 
@@ -429,7 +414,6 @@ class Replicas:
     writers = WRITERS
     clevr_depths = CLEVR_DEPTHS
     kitti_depths = KITTI_DEPTHS
-    write_cifar100_matlab = staticmethod(write_cifar100_matlab)
     write_cifar100_binary = staticmethod(write_cifar100_binary)
     write_smallnorb = staticmethod(write_smallnorb)
     record = staticmethod(record)

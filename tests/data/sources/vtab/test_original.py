@@ -140,13 +140,6 @@ def test_kitti_where_torchvision_puts_it(tmp_path: Path, replicas: Any) -> None:
     assert len(load_task(vtab_task("kitti-distance"), tmp_path).split("test")) > 0
 
 
-def test_cifar_as_matlab_files(tmp_path: Path, replicas: Any) -> None:
-    truth = replicas.write_cifar100_matlab(tmp_path)
-    test = load_task(vtab_task("cifar100"), tmp_path).split("test")
-    for i in range(len(test)):
-        assert test.labels[i] == truth[replicas.value(test.open(i), "cifar100")]
-
-
 def test_cifar_as_binary_files(tmp_path: Path, replicas: Any) -> None:
     truth = replicas.write_cifar100_binary(tmp_path)
     for split in load_task(vtab_task("cifar100"), tmp_path).splits.values():

@@ -78,4 +78,4 @@ def test_table_2_counts_training_and_validation_images() -> None:
 
 
 def test_labels_are_integers() -> None:
-    assert Rule(kind="floor", width=2.5)(np.array([0.0, 39.0]), 16).dtype == np.int64
+    assert Rule(width=2.5)(np.array([0.0, 39.0]), 16).dtype == np.int64

@@ -25,7 +25,7 @@ from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.core.pickles import load_plain_pickle
-from unseen.data.dataset import Dataset, Split
+from unseen.data.dataset import Split
 from unseen.data.sources.imagenet.tree import Images, ImageTree, join_split, some
 from unseen.data.subset import draw_order, rank_in_class
 
@@ -67,11 +67,11 @@ def read_levels(path: str | PathLike[str]) -> dict[str, list[str]]:
         with guarded(path, "levels", advice="It is damaged. Make it again with: unseen cog levels"):
             content = {level["name"]: [row[0] for row in level["concepts"]] for level in content["levels"]}
     if isinstance(content, Mapping) and not all(isinstance(key, str) for key in content):
-        content = [content[key] for key in sorted(content)]  # the authors count levels
+        content = [content[key] for key in sorted(content, key=lambda key: (str(type(key)), key))]  # the authors count
     if isinstance(content, (list, tuple)):
         content = {f"l{i}": concepts for i, concepts in enumerate(content, start=1)}
     if not isinstance(content, Mapping) or not content:
-        raise DataError(f"{path} holds no levels. Make a file of levels with: unseen cog levels --out {path}")
+        raise DataError(f"{path} holds no levels. Make a file of levels with: unseen cog levels --output {path}")
     return {str(name).lower(): _concepts(path, str(name), concepts) for name, concepts in content.items()}
 
 
@@ -168,15 +168,6 @@ def choose_splits(
     }
     notes = f"images drawn by seed {seed}: {caps.test} test, at most {caps.train} train per concept"
     return splits, f"{notes}; lists {lists_digest(splits)}"
-
-
-def image_lists(dataset: Dataset) -> dict[str, dict[str, list[str]]]:
-    """Return the images of a loaded level by concept and split; as a JSON file they work as `split=FILE`."""
-    lists: dict[str, dict[str, list[str]]] = {}
-    for split in ("train", "test"):
-        for name in dataset.split(split).names:
-            lists.setdefault(name.partition("/")[0], {"train": [], "test": []})[split].append(name)
-    return lists
 
 
 def lists_digest(splits: Mapping[str, Split]) -> str:

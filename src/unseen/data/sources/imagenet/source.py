@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 import tarfile
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from unseen.data.columns import read_lines
 from unseen.data.dataset import Dataset, Split, join_datasets
 from unseen.data.images import subfolders
 from unseen.data.load import DatasetSource, load_dataset
-from unseen.data.matlab import read_variables
+from unseen.data.matlab import load_variables
 from unseen.data.sources.imagenet.cog import (
     Caps,
     balanced_rows,
@@ -131,7 +131,7 @@ def levels_file(given: str | None) -> Path:
     path = Path(chosen).expanduser() if chosen else home() / "cog-levels.json"
     if not path.is_file():
         raise DataError(
-            f"there is no file of levels at {str(path)!r}. Make one (unseen cog levels --out FILE), and give it by "
+            f"there is no file of levels at {str(path)!r}. Make one (unseen cog levels --output FILE), and give it by "
             f"levels=FILE or {LEVELS_VARIABLE}."
         )
     return path
@@ -302,18 +302,16 @@ def read_validation(found: In1k, val_labels: Path | None, classes: Sequence[str]
 
 def _sort_flat(flat: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
     """Return images of one flat folder by class, named as if each class had a folder."""
-    rows: dict[str, list[int]] = {wnid: [] for wnid in classes}
-    names = []
-    for row, name in enumerate(flat.names):
-        file = name.rpartition("/")[2]
-        if _stem(file) not in labels:
-            raise DataError(f"{str(path)!r} does not have {name!r}. It has {len(labels):,} images.")
-        wnid = labels[_stem(file)]
-        names.append(f"{wnid}/{file}")
-        rows.setdefault(wnid, []).append(row)
+    shown = [labels.get(_stem(name)) for name in flat.names]
+    if None in shown:
+        raise DataError(
+            f"{str(path)!r} does not have {flat.names[shown.index(None)]!r}. It has {len(labels):,} images."
+        )
+    names = [f"{wnid}/{name.rpartition('/')[2]}" for wnid, name in zip(shown, flat.names, strict=True)]
     named = replace(flat, names=tuple(names))
-    parts = [(named, np.asarray(rows[wnid]), label) for label, wnid in enumerate(classes) if rows[wnid]]
-    return parts, len(flat) - sum(len(own) for _, own, _ in parts)
+    rows = [np.flatnonzero(np.asarray(shown) == wnid) for wnid in classes]
+    parts = [(named, own, label) for label, own in enumerate(rows) if len(own)]
+    return parts, len(flat) - sum(map(len, rows))
 
 
 _KAGGLE = "LOC_val_solution.csv"
@@ -369,21 +367,23 @@ def _from_lines(path: Path, classes: Sequence[str]) -> dict[str, str]:
             raise DataError(
                 f"{str(path)!r}, line {number}: expected a file name and a wnid or rank, found {' '.join(words)[:80]!r}"
             )
-    if all(words[1].isdecimal() for _, words in lines):
-        ranks = {int(words[1]) for _, words in lines}
-        if ranks != set(range(len(classes))):
-            raise DataError(
-                f"{str(path)!r} has labels from {min(ranks)} to {max(ranks)}, {len(ranks)} in all, and the training "
-                f"images have {len(classes)} classes: ranks of wnids, from 0, must cover them. Give wnids instead."
-            )
-        return {_stem(words[0]): classes[int(words[1])] for _, words in lines}
-    return {_stem(words[0]): words[1] for _, words in lines}
+    by_rank = {str(rank): wnid for rank, wnid in enumerate(classes)}
+    ranks = {shown for _, (_, shown) in lines if not is_wnid(shown)}
+    if ranks and ranks != set(by_rank):
+        raise DataError(
+            f"{str(path)!r} has {len(ranks)} ranks of classes, and the training images have {len(classes)} classes: "
+            "ranks of wnids, from 0, must cover them. Give wnids instead."
+        )
+    return {_stem(file): by_rank.get(shown, shown) for _, (file, shown) in lines}
 
 
 def _from_devkit(truth: bytes, meta: bytes, path: Path) -> dict[str, str]:
     with guarded(path, "the devkit", advice="Download it again."):
-        synsets: Any = read_variables(memoryview(meta), ("synsets",), path)["synsets"]
-        wnids = {int(each["ILSVRC2012_ID"].item()): str(each["WNID"]) for each in synsets}
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / _META
+            file.write_bytes(meta)
+            synsets = load_variables(file, "synsets")["synsets"].ravel()
+        wnids = {int(each["ILSVRC2012_ID"].item()): str(each["WNID"].item()) for each in synsets}
         return {_numbered(i): wnids[int(word)] for i, word in enumerate(truth.split(), start=1)}
 
 

@@ -34,9 +34,6 @@ WHOLE_TARS = ("fall11_whole.tar", "winter21_whole.tar")
 
 _THREADS = 16  # they wait for the disk or the network, not for the processor
 
-#: Called with (concepts looked at, all concepts), from one thread at a time.
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -85,7 +82,7 @@ class ImageTree:
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(self.images, concepts))
 
-    def survey(self, concepts: Sequence[str], progress: Progress | None = None) -> dict[str, Images | DataError]:
+    def survey(self, concepts: Sequence[str]) -> dict[str, Images | DataError]:
         """Return the same by concept, with an error in place of what cannot be read."""
 
         def list_one(concept: str) -> Images | DataError:
@@ -94,13 +91,8 @@ class ImageTree:
             except DataError as error:
                 return error
 
-        found: dict[str, Images | DataError] = {}
         with ThreadPoolExecutor(_THREADS) as pool:
-            for concept, images in zip(concepts, pool.map(list_one, concepts), strict=True):
-                found[concept] = images
-                if progress is not None:
-                    progress(len(found), len(concepts))
-        return found
+            return dict(zip(concepts, pool.map(list_one, concepts), strict=True))
 
 
 def find_tree(root: Path) -> ImageTree:

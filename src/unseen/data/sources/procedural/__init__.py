@@ -19,7 +19,7 @@ from PIL import Image
 from unseen.core.arrays import IntArray
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.identity import digest
-from unseen.core.names import Options
+from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
@@ -76,82 +76,61 @@ def _shapes(seed: int, total: int) -> _Images:
     )
 
 
-@dataclass(frozen=True)
-class _Task:
-    """One labelling."""
-
-    images: str
-    name: str
-    class_names: tuple[str, ...]
-
-    def card(self, name: str) -> DatasetCard:
-        after = {"sprites": "Matthey et al., dSprites, 2017", "shapes": "Johnson et al., CLEVR, 2017"}
-        return DatasetCard(
-            id=f"procedural:{name}",
-            name=self.name,
-            group="procedural",
-            paper="vtab",
-            classes=len(self.class_names),
-            images=sum(_DEFAULTS.values()),
-            source="drawn by this package",
-            license="none needed",
-            citation=f"after {after[self.images]}; task of Zhai et al., 2019",
-            notes="options: seed, train, val, test",
-        )
-
-
 _TURNS = [int(np.ceil(2.5 * k)) for k in range(17)]
-_TASKS = {
-    "sprites-location": _Task(
-        "sprites", "Sprites, location", tuple(f"x {2 * k} to {2 * k + 1} of 32" for k in range(16))
-    ),
-    "sprites-orientation": _Task(
-        "sprites", "Sprites, orientation", tuple(f"turn {a} to {b - 1} of 40" for a, b in pairwise(_TURNS))
-    ),
-    "shapes-count": _Task(
-        "shapes", "Shapes, count", tuple(f"{k} objects" for k in range(shapes.FEWEST, shapes.MOST + 1))
-    ),
-    "shapes-distance": _Task(
-        "shapes",
-        "Shapes, distance",
-        ("up to 8", *(f"{a:g} to {b:g}" for a, b in pairwise(DISTANCES[1:6])), "beyond 10"),
-    ),
+#: The names of the classes of each labelling.
+_CLASSES = {
+    "sprites-location": tuple(f"x {2 * k} to {2 * k + 1} of 32" for k in range(16)),
+    "sprites-orientation": tuple(f"turn {a} to {b - 1} of 40" for a, b in pairwise(_TURNS)),
+    "shapes-count": tuple(f"{k} objects" for k in range(shapes.FEWEST, shapes.MOST + 1)),
+    "shapes-distance": ("up to 8", *(f"{a:g} to {b:g}" for a, b in pairwise(DISTANCES[1:6])), "beyond 10"),
 }
+_AFTER = {"sprites": "Matthey et al., dSprites, 2017", "shapes": "Johnson et al., CLEVR, 2017"}
+
+
+def _card(name: str) -> DatasetCard:
+    return DatasetCard(
+        id=f"procedural:{name}",
+        name=name.capitalize().replace("-", ", "),
+        group="procedural",
+        paper="vtab",
+        classes=len(_CLASSES[name]),
+        images=sum(_DEFAULTS.values()),
+        source="drawn by this package",
+        license="none needed",
+        citation=f"after {_AFTER[name.partition('-')[0]]}; task of Zhai et al., 2019",
+        notes="options: seed, train, val, test",
+    )
 
 
 class ProceduralSource(DatasetSource):
     """Loads `procedural:NAME`."""
 
     def cards(self) -> Iterable[DatasetCard]:
-        return [task.card(name) for name, task in _TASKS.items()]
+        return map(_card, _CLASSES)
 
     def load(self, name: str, options: Options) -> Dataset:
-        if name not in _TASKS:
-            raise UnknownNameError("procedural dataset", name, _TASKS)
-        task, sizes = _TASKS[name], dict(_DEFAULTS)
-        for split in sizes:
-            size = options.integer(split)
-            sizes[split] = sizes[split] if size is None else size
-        seed = options.integer("seed") or 0
+        if name not in _CLASSES:
+            raise UnknownNameError("procedural dataset", name, _CLASSES)
+        given = {key: options.integer(key) for key in ("seed", *_DEFAULTS)}
         options.finish()
-        total = sum(sizes.values())
+        chosen = {"seed": 0, **_DEFAULTS} | {key: value for key, value in given.items() if value is not None}
+        seed = chosen["seed"]
+        total = sum(chosen[split] for split in _DEFAULTS)
         if total > sprites.COUNT or not total:
             raise UsageError(f"{options.dataset!r}: {total} images; from 1 to {sprites.COUNT:,} can be drawn.")
-        images = (_sprites if task.images == "sprites" else _shapes)(seed, total)
+        kind = name.partition("-")[0]
+        images = (_sprites if kind == "sprites" else _shapes)(seed, total)
         primary, splits, start = next(iter(images.labels.values())), {}, 0
-        for split, size in sizes.items():
-            if size:
+        for split in _DEFAULTS:
+            if size := chosen[split]:
                 splits[split] = _split(images, images.labels[name], primary, slice(start, start + size))
             start += size
-        changed = {key: value for key, value in sizes.items() if value != _DEFAULTS[key]} | (
-            {"seed": seed} if seed else {}
-        )
-        query = "&".join(f"{key}={changed[key]}" for key in sorted(changed))
+        changed = {key: value for key, value in chosen.items() if value != _DEFAULTS.get(key, 0)}
         return Dataset(
-            card=task.card(name),
-            class_names=task.class_names,
+            card=_card(name),
+            class_names=_CLASSES[name],
             splits=splits,
-            features_id=f"procedural:{task.images}" + (f"?{query}" if query else ""),
+            features_id=str(Name.parse(f"procedural:{kind}", changed)),
         )
 
 

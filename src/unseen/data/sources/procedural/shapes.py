@@ -235,10 +235,14 @@ def _draw(scene: Scene, k: int, rays: Array, depth: Array, colour: Array) -> Non
     colour[:, seen] = _shade(scene, k, rays[:, seen], normal[:, seen])
 
 
+def _first_hit(a: Array, b: Array, c: Array) -> Array:
+    """Return the smaller root t of a t^2 + 2 b t + c, or `_FAR` without any."""
+    under = b * b - a * c
+    return np.where(under > 0, (-b - np.sqrt(np.maximum(under, _ZERO))) / a, _FAR)
+
+
 def _sphere(origin: Array, rays: Array, radius: np.float32) -> tuple[Array, Array]:
-    a, b = _dot(rays, rays), _dot(origin, rays)
-    under = b * b - a * (origin @ origin - radius**2)
-    reach = np.where(under > 0, (-b - np.sqrt(np.maximum(under, _ZERO))) / a, _FAR)
+    reach = _first_hit(_dot(rays, rays), _dot(origin, rays), origin @ origin - radius**2)
     return reach, (origin[:, None, None] + reach * rays) / radius
 
 
@@ -246,8 +250,7 @@ def _cylinder(origin: Array, rays: Array, radius: np.float32) -> tuple[Array, Ar
     """Intersect rays with an upright cylinder, as high as wide; from above its side and upper cap are visible."""
     a = rays[0] * rays[0] + rays[1] * rays[1]
     b = origin[0] * rays[0] + origin[1] * rays[1]
-    under = b * b - a * (origin[:2] @ origin[:2] - radius**2)
-    side = np.where(under > 0, (-b - np.sqrt(np.maximum(under, _ZERO))) / a, _FAR)
+    side = _first_hit(a, b, origin[:2] @ origin[:2] - radius**2)
     side = np.where(np.abs(origin[2] + side * rays[2]) <= radius, side, _FAR)
     cap = (radius - origin[2]) / rays[2]
     on_cap = (origin[0] + cap * rays[0]) ** 2 + (origin[1] + cap * rays[1]) ** 2 <= radius**2
@@ -281,11 +284,11 @@ def _shade(scene: Scene, k: int, rays: Array, normal: Array) -> Array:
     halfway /= np.sqrt(_dot(halfway, halfway))
     diffuse = np.maximum(_dot(scene.light, normal), _ZERO)
     highlight = np.maximum(_dot(normal, halfway), _ZERO) ** (64 if metal else 12)
-    body = COLOURS[scene.colour[k]] * np.float32(1.15)
     if metal:
         # It mirrors a bright upper and a dark lower half of the surroundings.
         mirrored = 2 * _dot(normal, view) * normal[2] - view[2]
         light = 0.25 + 0.45 * diffuse + 0.4 * np.clip(mirrored, -0.3, 1)
-        return np.asarray(body[:, None] * light + 200 * highlight)
-    light = 0.35 + 0.75 * diffuse + 0.1 * normal[2]
-    return np.asarray(body[:, None] * light + 45 * highlight)
+    else:
+        light = 0.35 + 0.75 * diffuse + 0.1 * normal[2]
+    body = COLOURS[scene.colour[k]] * np.float32(1.15)
+    return np.asarray(body[:, None] * light + (200 if metal else 45) * highlight)

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import tarfile
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
 from unseen.core.errors import DataError, DiskFullError, UnseenError
-from unseen.core.files import Checksum, download
+from unseen.core.files import Checksum, download, read_toml
 from unseen.core.guard import guarded
-from unseen.data.decode import decode_rgb
-from unseen.data.sources.vtab.examples import Examples, content_digests, content_hash, shared_images
-from unseen.data.sources.vtab.source import TITLES, LoadedTask, expected_sizes, how_to_get, locate, read_task
-from unseen.data.sources.vtab.tasks import VtabTask, original_places, read_toml, vtab_tasks
+from unseen.data.sources.vtab.examples import Examples, content_digests, content_hash
+from unseen.data.sources.vtab.source import FORMS, LoadedTask, expected_sizes, how_to_get, locate, read_task
+from unseen.data.sources.vtab.tasks import VtabTask, files_of, vtab_tasks
 
 _THREADS = 16  # they wait for the disk, not for the processor
-_CHUNK = 256
 
 
 @dataclass(frozen=True)
@@ -39,15 +37,12 @@ class TaskStatus:
         expected: number of examples that VTAB prescribes, by split.
         advice: what is wrong, or how to get missing data.
         hash: of the images and labels of train and val; "" if not requested.
-        shared: images that occur in two splits, pixel for pixel, by "train-test" and so on.
         selection: whose choice of 1,000 examples it is.
         split_hash: of which examples are in train and val; "" if the form of the data does not contain it.
-        test_hash: like `hash`, of test.
         lost: number of images by split that are missing, or that cannot be decoded if decoding was requested.
     """
 
     task: str
-    title: str
     group: str
     state: str
     source: str = ""
@@ -55,10 +50,8 @@ class TaskStatus:
     expected: dict[str, int] = field(default_factory=dict)
     advice: str = ""
     hash: str = ""
-    shared: dict[str, int] = field(default_factory=dict)
     selection: str = ""
     split_hash: str = ""
-    test_hash: str = ""
     lost: dict[str, int] = field(default_factory=dict)
 
 
@@ -66,7 +59,7 @@ def check_root(root: Path, *, hashes: bool = False) -> Iterator[TaskStatus]:
     """Yield the state of every task below `root`.
 
     Args:
-        hashes: also decode every image, to hash the examples and to count images that are in two splits.
+        hashes: also decode every image, to hash the examples.
     """
     for task in vtab_tasks().values():
         yield _check(task, root, hashes=hashes)
@@ -78,14 +71,14 @@ def ready_tasks(root: Path) -> list[str]:
 
 
 def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
-    status = TaskStatus(task.name, task.title, task.group, "missing", expected=expected_sizes(task))
+    status = TaskStatus(task.name, task.group, "missing", expected=expected_sizes(task))
     try:
         found = locate(task, root)
         if found is None or found.place.is_file():
             packed = packed_files(task.data, root)
             advice = " ".join(packed) or f"{how_to_get(task)} {how_to_fetch(task, root)}"
             return replace(status, state="packed" if packed else "missing", advice=advice)
-        status = replace(status, source=f"{TITLES[found.kind]}: {found.place}")
+        status = replace(status, source=f"{FORMS[found.kind].title}: {found.place}")
         with guarded(found.place, f"the files of {task.title}", advice="Get them again."):
             loaded = read_task(task, found)
         return _inspect(status, loaded, hashes=hashes)
@@ -94,38 +87,30 @@ def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
 
 
 def _inspect(status: TaskStatus, loaded: LoadedTask, *, hashes: bool) -> TaskStatus:
-    splits = loaded.dataset.splits
-    sizes = {name: len(split) for name, split in splits.items()}
+    sizes = {name: len(split) for name, split in loaded.dataset.splits.items()}
     problems = [f"{name} has {sizes[name]:,} of {n:,}" for name, n in status.expected.items() if sizes[name] != n]
     lost: dict[str, int] = {}
+    digests: dict[str, list[bytes | None]] = {}
     for name, examples in loaded.examples.items():
-        missing = _missing(examples)
-        if missing:
-            lost[name] = len(missing)
-            first, why = missing[0]
-            problems.append(f"{name}: {len(missing):,} images are missing, such as {examples.names[first]!r} ({why})")
-            continue
-        try:
-            decode_rgb(examples.open(0))
-        except (DataError, OSError) as error:
-            lost[name] = 1
-            problems.append(f"{name}: {examples.names[0]!r} cannot be decoded ({error})")
-    status = replace(status, sizes=sizes, selection=loaded.selection, split_hash=loaded.split_hash)
-    if hashes and not lost:
-        digests = {name: content_digests(split) for name, split in splits.items()}
-        lost = {name: count for name, keys in digests.items() if (count := keys.count(None))}
-        for name in lost:
-            example = loaded.examples[name].names[digests[name].index(None)]
-            problems.append(f"{name}: {lost[name]:,} images cannot be decoded, such as {example!r}")
-        shared = {f"{a}-{b}": n for (a, b), n in shared_images(loaded.dataset, digests).items() if n}
-        status = replace(status, shared=shared)
-        if not lost:
-            status = replace(
-                status,
-                hash=content_hash(loaded.dataset, digests=digests),
-                test_hash=content_hash(loaded.dataset, ("test",), digests),
+        faults = _missing(examples)
+        if hashes and not faults:
+            digests[name] = content_digests(loaded.dataset.split(name))
+            faults = [(i, "it cannot be decoded") for i, key in enumerate(digests[name]) if key is None]
+        if faults:
+            lost[name], (first, why) = len(faults), faults[0]
+            problems.append(
+                f"{name}: {len(faults):,} images are missing or damaged, such as {examples.names[first]!r} ({why})"
             )
-    return replace(status, state="incomplete" if problems else "ready", advice="; ".join(problems), lost=lost)
+    return replace(
+        status,
+        state="incomplete" if problems else "ready",
+        sizes=sizes,
+        selection=loaded.selection,
+        split_hash=loaded.split_hash,
+        hash=content_hash(loaded.dataset, digests) if hashes and not lost else "",
+        advice="; ".join(problems),
+        lost=lost,
+    )
 
 
 def _missing(examples: Examples) -> list[tuple[int, str]]:
@@ -134,18 +119,15 @@ def _missing(examples: Examples) -> list[tuple[int, str]]:
     if find is None:
         return []
 
-    def check(chunk: Sequence[int]) -> list[tuple[int, str]]:
-        found = []
-        for i in chunk:
-            try:
-                find(i)
-            except (DataError, OSError) as error:
-                found.append((i, getattr(error, "strerror", None) or str(error)))
-        return found
+    def reason(i: int) -> str:
+        try:
+            find(i)
+        except (DataError, OSError) as error:
+            return getattr(error, "strerror", None) or str(error)
+        return ""
 
-    chunks = [range(i, min(i + _CHUNK, len(examples))) for i in range(0, len(examples), _CHUNK)]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return [each for some in pool.map(check, chunks) for each in some]
+        return [(i, why) for i, why in enumerate(pool.map(reason, range(len(examples)))) if why]
 
 
 # ---- downloads -------------------------------------------------------------------------------------------------------
@@ -180,32 +162,37 @@ class PublishedFile:
         return f"{self.name} ({size}, {kind} {(self.checksum.sha256 or self.checksum.md5)[:12]}...)"
 
 
+@dataclass(frozen=True)
+class _Downloads:
+    """The files to download, and by dataset the names of those that need a browser or an account."""
+
+    file: tuple[PublishedFile, ...]
+    by_hand: dict[str, tuple[str, ...]]
+
+
 @cache
-def published_files(data: str) -> tuple[PublishedFile, ...]:
+def _downloads() -> _Downloads:
+    return msgspec.convert(read_toml(__package__, "downloads.toml"), _Downloads)
+
+
+def published_files(data: str) -> list[PublishedFile]:
     """Return the files of a dataset that can be downloaded without an account; none for Resisc45 and Retinopathy."""
-    rows = (dict(row) for row in read_toml("downloads")["file"] if row["data"] == data)
-    return tuple(
-        PublishedFile(
-            checksum=Checksum(row.pop("size", 0), row.pop("sha256", ""), row.pop("md5", "")),
-            **row,
-        )
-        for row in rows
-    )
+    return [file for file in _downloads().file if file.data == data]
 
 
 def how_to_fetch(task: VtabTask, root: Path) -> str:
     """Return the command that downloads the files of a task, with their sizes and checksums, or where to get them."""
     if files := published_files(task.data):
         return f"unseen vtab fetch {task.name} --root {root} downloads {', '.join(file.described() for file in files)}."
-    names = ", ".join(read_toml("downloads")["by_hand"][task.data])
+    names = ", ".join(_downloads().by_hand[task.data])
     return f"Download {names} from {task.url} by hand; no checksum is published."
 
 
 def packed_files(data: str, root: Path) -> list[str]:
     """Return what to do with each archive of a dataset that is below a root, up to two folders deep."""
     files = {file.name: file for file in published_files(data)}
-    others = {file.inner.rpartition("/")[2] for file in files.values()} | {*original_archives(data)}
-    names = {*files, *others, *read_toml("downloads")["by_hand"].get(data, ())} - {""}
+    others = {name.rpartition("/")[2] for name in files_of(data).archives}
+    names = {*files, *others, *_downloads().by_hand.get(data, ())} - {""}
     present = {path for pattern in ("*", "*/*", "*/*/*") for path in root.glob(pattern) if path.name in names}
     found = []
     for path in sorted(present):
@@ -216,11 +203,6 @@ def packed_files(data: str, root: Path) -> list[str]:
             target = root / file.folder if file is not None else path.parent
             found.append(f"{path} ({size:,} bytes) has to be unpacked: {_command(path, target)}.")
     return found
-
-
-def original_archives(data: str) -> set[str]:
-    """Return the names of packed forms of a dataset."""
-    return {name.rpartition("/")[2] for name in original_places(data).archives}
 
 
 def _command(path: Path, target: Path) -> str:
@@ -275,12 +257,8 @@ def fetch_task(task: VtabTask, root: Path, progress: Callable[[str, int, int], N
 def unpack(path: Path, folder: Path) -> None:
     """Unpack an archive into a folder; names that lead out of it are refused."""
     with guarded(path, "an archive", advice="Download it again."):
-        if path.name.endswith((".tar.gz", ".tgz")):
-            with tarfile.open(path) as archive:
-                archive.extractall(folder, filter="data")
-        elif path.suffix == ".gz":
+        if path.suffix == ".gz" and not path.name.endswith(".tar.gz"):
             with gzip.open(path) as stream, (folder / path.stem).open("wb") as target:
                 shutil.copyfileobj(stream, target)
         else:
-            with zipfile.ZipFile(path) as packed:
-                packed.extractall(folder)  # noqa: S202 - zipfile removes parents and drives from names
+            shutil.unpack_archive(path, folder, filter=None if path.suffix == ".zip" else "data")

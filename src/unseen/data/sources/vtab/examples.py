@@ -16,7 +16,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
 
@@ -216,12 +215,8 @@ def content_digests(split: Split) -> list[bytes | None]:
         return list(pool.map(one, range(len(split))))
 
 
-def content_hash(
-    dataset: Dataset,
-    splits: Iterable[str] = ("train", "val"),
-    digests: Mapping[str, Sequence[bytes | None]] | None = None,
-) -> str:
-    """Return 16 hex digits over the images and labels of some splits, independent of their order within a split.
+def content_hash(dataset: Dataset, digests: Mapping[str, Sequence[bytes | None]] | None = None) -> str:
+    """Return 16 hex digits over the images and labels of train and val, independent of their order within a split.
 
     Args:
         digests: of the splits, if already computed.
@@ -230,7 +225,7 @@ def content_hash(
         DataError: an image cannot be decoded.
     """
     total = hashlib.blake2b(digest_size=8)
-    for name in splits:
+    for name in ("train", "val"):
         split = dataset.split(name)
         keys = digests[name] if digests else content_digests(split)
         if lost := [split.names[i] for i, key in enumerate(keys) if key is None]:
@@ -243,15 +238,3 @@ def content_hash(
         for key, label in rows:
             total.update(key + b"%d;" % label)
     return total.hexdigest()
-
-
-def shared_images(
-    dataset: Dataset, digests: Mapping[str, Sequence[bytes | None]] | None = None
-) -> dict[tuple[str, str], int]:
-    """Return, by pair of splits, how many images of the second also occur, pixel for pixel, in the first.
-
-    Some published datasets have duplicates.
-    """
-    known = digests or {name: content_digests(split) for name, split in dataset.splits.items()}
-    sets = {name: {*keys} - {None} for name, keys in known.items()}
-    return {(a, b): sum(key in sets[a] for key in known[b]) for a, b in combinations(known, 2)}

@@ -30,13 +30,12 @@ from unseen.data.archives import index_tar
 from unseen.data.columns import read_lines
 from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files
 from unseen.data.sources.vtab.tasks import VtabTask
-from unseen.data.sources.wds import Sample, image_reader, read_samples
+from unseen.data.sources.wds import expand, image_reader, read_samples, sample_label
 
 #: How many of the 1,000 examples are train and val.
 TRAIN, VAL = 800, 200
 _SINGLE = {"train": "train800.txt", "val": "val200.txt"}
 _JOINT, _TEST = "train800val200.txt", "test.txt"
-_SHARD_SPLITS = {"train": "train", "val": "val", "validation": "val", "test": "test"}
 Listed = tuple[list[str], list[int]]
 
 
@@ -62,31 +61,15 @@ def read_1k(folder: Path) -> dict[str, Examples]:
 
 
 def _read_train(folder: Path) -> dict[str, Listed]:
-    joint = _read_list(folder / _JOINT) if (folder / _JOINT).exists() else None
-    if joint is None or _has_single(folder):
-        listed = {split: _read_list(folder / name) for split, name in _SINGLE.items()}
-        if joint:
-            _compare(folder, joint[1], [*listed["train"][1], *listed["val"][1]])
-        return listed
-    names, labels = joint
+    if _has_single(folder):
+        return {split: _read_list(folder / name) for split, name in _SINGLE.items()}
+    names, labels = _read_list(folder / _JOINT)
     if len(names) != TRAIN + VAL:
         raise DataError(
             f"{folder / _JOINT} lists {len(names):,} images; {TRAIN + VAL:,} were expected, {TRAIN} of train and "
             f"then {VAL} of val. Get the folder again, or put {' and '.join(_SINGLE.values())} beside it."
         )
     return {"train": (names[:TRAIN], labels[:TRAIN]), "val": (names[TRAIN:], labels[TRAIN:])}
-
-
-def _compare(folder: Path, together: list[int], apart: list[int]) -> None:
-    """Raise if the joint list has other classes: it names copies of the images, so only classes can be compared."""
-    if together == apart:
-        return
-    pairs = zip(together, apart, strict=False)
-    line = next((n for n, (a, b) in enumerate(pairs, 1) if a != b), min(len(together), len(apart)) + 1)
-    raise DataError(
-        f"{folder / _JOINT} is not train800.txt and then val200.txt: they differ from line {line} on "
-        f"({len(together):,} and {len(apart):,} lines). Get the folder again, or remove the file to use the two others."
-    )
 
 
 _MOST_DIGITS = 9
@@ -100,8 +83,6 @@ def _read_list(path: Path) -> Listed:
             raise DataError(
                 f"{path}, line {number}: {line[:80]!r} is not an image and a class number with a space between."
             )
-        if name.startswith("/") or ".." in name.split("/"):
-            raise DataError(f"{path}, line {number}: {name!r} leads out of the folder; paths are relative to it.")
         names.append(name.strip())
         labels.append(int(label))
     if not names:
@@ -118,49 +99,26 @@ def find_wds(root: Path, name: str) -> Path | None:
 
 
 def read_wds(folder: Path, task: VtabTask, size: str) -> dict[str, Examples]:
-    """Return train, val and test; without val, it is the 200 after the first 800 of train, or its last tenth."""
+    """Return train, val and test; val is the 200 after the first 800 of train, or its last tenth."""
     path = folder / "classnames.txt"
     names = [line for _, line in read_lines(path)] if path.exists() else []
-    own = "they are the first of the shards, whose order is not that of TFDS' records"
-    found = {
-        split: replace(_read_shards(folder / short, task, names), own=own)
-        for short, split in _SHARD_SPLITS.items()
-        if (folder / short).is_dir()
-    }
-    if "val" not in found:
-        whole = found["train"]
-        end = round(len(whole) * 90 / 100) if size == "full" else min(TRAIN, len(whole))
-        found |= {"train": whole.take(np.arange(end)), "val": whole.take(np.arange(end, len(whole)))}
-    return {split: found[split] for split in ("train", "val", "test")}
+    whole, test = (_read_shards(folder / split, task, names) for split in ("train", "test"))
+    end = round(len(whole) * 90 / 100) if size == "full" else min(TRAIN, len(whole))
+    return {"train": whole.take(np.arange(end)), "val": whole.take(np.arange(end, len(whole))), "test": test}
 
 
 def _read_shards(folder: Path, task: VtabTask, class_names: list[str]) -> Examples:
-    shards = [list(read_samples(index_tar(path))) for path in _shards(folder)]
-    names = [f"{folder.name}/{n}/{row.name.rpartition('/')[2]}" for n, rows in enumerate(shards) for row in rows]
-    samples = [sample for rows in shards for sample in rows]
-    labels = np.array([_label(sample) for sample in samples], np.int64)
-    if len(labels) and labels.max() >= task.classes and task.rule.kind == "floor":
-        labels = task.rule(labels, task.classes)  # dSprites' shards have all 32 positions and 40 orientations
-    return from_bytes(names, image_reader(samples).read, {"label": labels}, class_names)
-
-
-def _shards(folder: Path) -> list[Path]:
-    paths = {int(path.stem): path for path in folder.glob("*.tar") if path.stem.isdecimal()}
     noted = folder / "nshards.txt"
     text = read_lines(noted)[0][1] if noted.exists() and noted.stat().st_size else ""
-    count = int(text) if text.isdecimal() else max(paths, default=-1) + 1
-    missing = [number for number in range(count) if number not in paths]
-    if missing or not paths:
-        raise DataError(
-            f"{folder}: shard {missing[0] if missing else 0}.tar of {count} is missing. Copy the whole folder."
-        )
-    return [paths[number] for number in range(count)]
-
-
-def _label(sample: Sample) -> int:
-    text = sample.shard.read(sample.label)[:32].strip()
-    if sample.kind != "cls" or not text.isdigit():
-        raise DataError(
-            f"{sample.shard.path}: the label of {sample.name!r}, {text[:16]!r}, is not the number of a class in a .cls."
-        )
-    return int(text)
+    count = int(text) if text.isdecimal() else len(list(folder.glob("*.tar")))
+    shards = [list(read_samples(index_tar(path))) for path in expand(f"{folder}/{{0..{count - 1}}}.tar")]
+    names = [f"{folder.name}/{n}/{row.name.rpartition('/')[2]}" for n, rows in enumerate(shards) for row in rows]
+    samples = [sample for rows in shards for sample in rows]
+    classes = [sample_label(sample, "") for sample in samples]
+    if other := next((each for each in classes if isinstance(each, str)), None):
+        raise DataError(f"{folder}: the label {other[:16]!r} is not the number of a class.")
+    labels = np.array(classes, np.int64)
+    if len(labels) and labels.max() >= task.classes and task.rule.width > 1:
+        labels = task.rule(labels, task.classes)  # dSprites' shards have all 32 positions and 40 orientations
+    own = "they are the first of the shards, whose order is not that of TFDS' records"
+    return replace(from_bytes(names, image_reader(samples).read, {"label": labels}, class_names), own=own)

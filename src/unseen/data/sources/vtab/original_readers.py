@@ -1,6 +1,6 @@
 """Readers of the original files that need more than a list of images: KITTI, dSprites, smallNORB, retinopathy, PCam.
 
-Each reader yields its official splits as (name, examples, what TFDS calls the examples; None: their numbers).
+Each reader returns one official split: its examples, and what TFDS calls them (None: their numbers).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import csv
 import gzip
 import math
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,13 +23,12 @@ from unseen.core.arrays import AnyArray, IntArray, Pixels
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.guard import allowance, guarded, read_limited, reader
 from unseen.data.archives import read_zipped
-from unseen.data.columns import read_lines
 from unseen.data.decode import decode_rgb
 from unseen.data.matlab import try_hdf5
 from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files, from_pixels
 from unseen.data.sources.vtab.tfds import NO_VEHICLE
 
-Splits = Iterator[tuple[str, Examples, Sequence[str] | None]]
+Part = tuple[Examples, Sequence[str] | None]
 
 # KITTI, object detection: the depth of the closest car, van or truck; images of one drive stay in one split.
 #
@@ -44,49 +43,44 @@ _VEHICLES = ("Car", "Van", "Truck")
 _DRIVE_PERCENT = 10  # of the drives, for each of validation and test
 
 
-class _Files:
-    """Files below a folder, or inside an archive of them."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        if place.is_dir():
-            self.archive = None
-        else:
-            with guarded(place, "a zip archive", advice="Get it again."):
-                self.archive = zipfile.ZipFile(place)
-
-    def names(self, folder: str) -> dict[int, str]:
-        """Return the names of the files in a folder by the number in their last six digits."""
-        if self.archive is None:
-            paths: Iterable[Path] = (self.place / folder).iterdir()
-        else:
-            paths = (Path(name) for name in self.archive.namelist() if name.startswith(f"{folder}/"))
-        return {int(path.stem[-6:]): path.name for path in paths if path.stem[-6:].isdecimal()}
-
-    def lines(self, name: str) -> list[str]:
-        if self.archive is None:
-            return [line for _, line in read_lines(self.place / name)]
-        return read_zipped(self.archive, name).decode("utf-8").splitlines()
-
-    def examples(self, names: list[str], closest: AnyArray) -> Examples:
-        archive = self.archive
-        if archive is None:
-            return from_files(self.place, names, {"closest": closest})
-        return from_bytes(names, lambda i: read_zipped(archive, names[i]), {"closest": closest})
+_Files = Path | zipfile.Path
 
 
-def read_kitti(place: Path) -> Splits:
-    """Read the splits from folders, or from the archives as downloaded."""
-    if (place / "training").is_dir():
-        pictures = texts = _Files(place)
-    else:
-        pictures, texts = (_Files(place / f"data_object_{kind}_2.zip") for kind in ("image", "label"))
-    images, labels = pictures.names("training/image_2"), texts.names("training/label_2")
-    for split, numbers in split_by_drive(_drives(place)).items():
-        files = [images.get(i, f"{i:06d}.png") for i in numbers]
-        names = [f"training/label_2/{labels.get(i, f'{i:06d}.txt')}" for i in numbers]
-        closest = np.array([closest_vehicle(name, texts.lines(name)) for name in names], np.float32)
-        yield split, pictures.examples([f"training/image_2/{file}" for file in files], closest), files
+def _opened(place: Path) -> _Files:
+    """Return a folder, or an archive of files."""
+    if place.is_dir():
+        return place
+    with guarded(place, "a zip archive", advice="Get it again."):
+        return zipfile.Path(place)
+
+
+def _content(files: _Files, name: str) -> bytes:
+    if isinstance(files, zipfile.Path):
+        return read_zipped(files.root, name)
+    with guarded(files / name, "a file of KITTI"):
+        return (files / name).read_bytes()
+
+
+def _numbered(files: _Files, folder: str) -> dict[int, str]:
+    """Return the names of the files in a folder by the number in their last six digits."""
+    names = (path.name for path in files.joinpath(folder).iterdir())
+    return {int(stem): name for name in names if (stem := name.partition(".")[0][-6:]).isdecimal()}
+
+
+def read_kitti(place: Path, split: str) -> Part:
+    """Read a split from folders, or from the archives as downloaded."""
+    whole = (place / "training").is_dir()
+    pictures, texts = (_opened(place if whole else place / f"data_object_{kind}_2.zip") for kind in ("image", "label"))
+    images, labels = _numbered(pictures, "training/image_2"), _numbered(texts, "training/label_2")
+    numbers = split_by_drive(_drives(place))[split]
+    files = [images.get(i, f"{i:06d}.png") for i in numbers]
+    names = [f"training/image_2/{file}" for file in files]
+    paths = [f"training/label_2/{labels.get(i, f'{i:06d}.txt')}" for i in numbers]
+    depths = [closest_vehicle(path, _content(texts, path).decode("utf-8").splitlines()) for path in paths]
+    fields = {"closest": np.array(depths, np.float32)}
+    if isinstance(pictures, Path):
+        return from_files(place, names, fields), files
+    return from_bytes(names, lambda i: _content(pictures, names[i]), fields), files
 
 
 def closest_vehicle(name: str, lines: Iterable[str]) -> float:
@@ -98,19 +92,18 @@ def closest_vehicle(name: str, lines: Iterable[str]) -> float:
         return min((float(row[13]) for row in rows if row[0] in _VEHICLES), default=NO_VEHICLE)
 
 
-def split_by_drive(drives: list[str]) -> dict[str, list[int]]:
+def split_by_drive(drives: Sequence[str]) -> dict[str, list[int]]:
     """Return image numbers by split, from the drive of each image."""
     generator = np.random.RandomState(123)
-    names = sorted(set(drives))
-    count = max(1, _DRIVE_PERCENT * len(names) // 100)
-    test = set(generator.choice(names, count, replace=False).tolist())
-    rest = sorted(set(names) - test)
-    validation = set(generator.choice(rest, count, replace=False).tolist()) if rest else set()
-    found: dict[str, list[int]] = {"train": [], "validation": [], "test": []}
-    for image, drive in enumerate(drives):
-        split = "test" if drive in test else "validation" if drive in validation else "train"
-        found[split].append(image)
-    return found
+    split = dict.fromkeys(sorted(drives), "train")
+    count = max(1, _DRIVE_PERCENT * len(split) // 100)
+    for name in ("test", "validation"):
+        if left := [drive for drive, used in split.items() if used == "train"]:
+            split |= dict.fromkeys(generator.choice(left, count, replace=False).tolist(), name)
+    return {
+        name: [image for image, drive in enumerate(drives) if split[drive] == name]
+        for name in ("train", "validation", "test")
+    }
 
 
 def _drives(place: Path) -> list[str]:
@@ -123,75 +116,50 @@ def _drives(place: Path) -> list[str]:
             "mapping/train_rand.txt and mapping/train_mapping.txt of it, beside them: images of one drive look alike, "
             "and must not be split."
         )
-    numbers, lines = (_Files(kit).lines(f"mapping/train_{name}.txt") for name in ("rand", "mapping"))
+    files = _opened(kit)
     with guarded(kit, "a mapping from images to drives"):
-        found = [lines[int(number) - 1].split()[1] for number in " ".join(numbers).replace(",", " ").split()]
+        numbers, lines = (
+            _content(files, f"mapping/train_{name}.txt").decode("utf-8").splitlines() for name in ("rand", "mapping")
+        )
+        rows = [line.split() for line in lines if line.strip()]
+        found = [rows[int(number) - 1][1] for number in " ".join(numbers).replace(",", " ").split()]
     if not found:
         raise DataError(f"{kit}: the mapping from images to drives is empty.")
     return found
 
 
-# dSprites: one compressed file of 737,280 pictures of zeros and ones, and the classes of their factors.
+# dSprites: one compressed HDF5 file of 737,280 pictures of zeros and ones, and the classes of their factors. Needs the
+# `vtab` extra (h5py).
 #
-# Both published forms are read: the NumPy archive (`.npz`) and, with the `vtab` extra, HDF5. They unpack to 3 GB:
-# pictures are read once, a few thousand at a time, and stored as single bits (380 MB). The pickled `metadata` is never
-# read. TFDS' key: the number of the picture.
+# It unpacks to 3 GB: pictures are read once, a few thousand at a time, and stored as single bits (380 MB). TFDS' key:
+# the number of the picture.
 
-_DSPRITES_FILE = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
 _SPRITE_CHUNK = 4096
-_MOST_BYTES = 64 << 20  # of latents; the real ones have 35 million
-#: Columns of `latents_classes`: colour, shape, scale, orientation, x, y.
+#: Columns of `latents/classes`: colour, shape, scale, orientation, x, y.
 _ORIENTATION, _X = 3, 4
 
 
-def read_dsprites(place: Path) -> Splits:
+def read_dsprites(place: Path, part: str) -> Part:
     """Read the one official split."""
-    archive = place / f"{_DSPRITES_FILE}.npz"
-    bits, classes = _load_sprites(archive if archive.exists() else place / f"{_DSPRITES_FILE}.hdf5")
+    bits, classes = _load_sprites(place / "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5")
     fields = {"x_position": classes[:, _X], "orientation": classes[:, _ORIENTATION]}
-    yield "train", from_pixels("train", lambda i: np.unpackbits(bits[i]).reshape(64, 64) * np.uint8(255), fields), None
+    return from_pixels(part, lambda i: np.unpackbits(bits[i]).reshape(64, 64) * np.uint8(255), fields), None
 
 
 @lru_cache(maxsize=1)  # both tasks read the same pictures
 @reader("dSprites' file")
 def _load_sprites(path: Path) -> tuple[Pixels, IntArray]:
-    if path.suffix == ".hdf5":
-        with _hdf5(path, "dSprites' HDF5 file") as file:
-            images = file["imgs"]
-            return _pack_bits(images, np.asarray(file["latents"]["classes"]), lambda i, j: np.asarray(images[i:j]))
-    with zipfile.ZipFile(path) as archive:
-        with archive.open("latents_classes.npy") as stream:
-            head = _array_header(stream)
-            classes = np.frombuffer(read_limited(stream, _MOST_BYTES, path), head.dtype).reshape(head.shape)
-        with archive.open("imgs.npy") as stream:
-            head = _array_header(stream)
-            return _pack_bits(head, classes, lambda i, j: np.frombuffer(stream.read((j - i) * 64 * 64), np.uint8))
-
-
-def _pack_bits(images: Any, classes: AnyArray, read: Callable[[int, int], AnyArray]) -> tuple[Pixels, IntArray]:
-    """Return pictures of zeros and ones as bits, read in blocks by (start, stop), and their classes.
-
-    Args:
-        images: has the shape and the type of the pictures.
-    """
-    count = len(classes)
-    if images.shape != (count, 64, 64) or images.dtype != np.uint8 or classes.ndim != 2 or classes.shape[1] != 6:
-        raise ValueError(f"imgs are {images.dtype} of shape {images.shape}, and classes have the shape {classes.shape}")
-    bits = np.empty((count, 64 * 64 // 8), np.uint8)
-    for start in range(0, count, _SPRITE_CHUNK):
-        stop = min(start + _SPRITE_CHUNK, count)
-        bits[start:stop] = np.packbits(read(start, stop).reshape(stop - start, 64 * 64), axis=1)
-    return bits, classes.astype(np.int64)
-
-
-def _array_header(stream: IO[bytes]) -> Any:
-    """Return an empty view with the shape and type of an array in NumPy's format."""
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(stream)
-    if fortran or dtype.hasobject:
-        raise ValueError(f"an array of {dtype}, {'by column' if fortran else 'by row'}")
-    return np.broadcast_to(np.empty((), dtype), shape)
+    """Return pictures of zeros and ones as bits, and their classes."""
+    with _hdf5(path, "dSprites' HDF5 file") as file:
+        images, classes = file["imgs"], np.asarray(file["latents"]["classes"]).astype(np.int64)
+        count = len(classes)
+        if images.shape != (count, 64, 64) or images.dtype != np.uint8 or classes.shape != (count, 6):
+            raise ValueError(f"imgs are {images.dtype} of {images.shape}, and classes have the shape {classes.shape}")
+        bits = np.empty((count, 64 * 64 // 8), np.uint8)
+        for start in range(0, count, _SPRITE_CHUNK):
+            rows = np.asarray(images[start : start + _SPRITE_CHUNK]).reshape(-1, 64 * 64)
+            bits[start : start + len(rows)] = np.packbits(rows, axis=1)
+        return bits, classes
 
 
 def _hdf5(path: Path, content: str) -> Any:
@@ -233,22 +201,18 @@ def check_arrays(path: str) -> None:
 # Source:   the format as its authors describe it: magic number, number of dimensions, at least three sizes, then the
 #           values, all little-endian. TFDS' key: the number of the pair
 
-_NORB_STEMS = {
-    "train": "smallnorb-5x46789x9x18x6x2x96x96-training",
-    "test": "smallnorb-5x01235x9x18x6x2x96x96-testing",
-}
 _NORB_TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54: np.dtype("<i4")}
 _ELEVATION, _AZIMUTH = 1, 2
 
 
-def read_smallnorb(place: Path) -> Splits:
-    """Read both splits; of two cameras, the first."""
-    for split, stem in _NORB_STEMS.items():
-        pairs, info = read_matrix(place / f"{stem}-dat.mat"), read_matrix(place / f"{stem}-info.mat")
-        if pairs.ndim != 4 or pairs.shape[0] != len(info) or info.shape[1] != 4:
-            raise DataError(f"{place / stem}: pictures of shape {pairs.shape} do not fit information of {info.shape}.")
-        fields = {"azimuth": info[:, _AZIMUTH] // 2, "elevation": info[:, _ELEVATION]}
-        yield split, from_pixels(split, pairs[:, 0].__getitem__, fields), None
+def read_smallnorb(place: Path, part: str) -> Part:
+    """Read a split; of two cameras, the first."""
+    split, stem = part.split()
+    pairs, info = read_matrix(place / f"{stem}-dat.mat"), read_matrix(place / f"{stem}-info.mat")
+    if pairs.ndim != 4 or pairs.shape[0] != len(info) or info.shape[1] != 4:
+        raise DataError(f"{place / stem}: pictures of shape {pairs.shape} do not fit information of {info.shape}.")
+    fields = {"azimuth": info[:, _AZIMUTH] // 2, "elevation": info[:, _ELEVATION]}
+    return from_pixels(split, pairs[:, 0].__getitem__, fields), None
 
 
 @reader("a smallNORB matrix")
@@ -282,17 +246,13 @@ _RADIUS = 300
 _DISC = 0.9
 
 
-def read_retinopathy(place: Path) -> Splits:
-    """Read the splits of the competition: public test images are for validation, private ones for testing."""
-    tests = _read_levels(place / "retinopathy_solution.csv")
-    for split, folder, rows in (
-        ("train", "train", _read_levels(place / "trainLabels.csv")),
-        ("validation", "test", [row for row in tests if row[2] == "Public"]),
-        ("test", "test", [row for row in tests if row[2] == "Private"]),
-    ):
-        names = [f"{folder}/{image}.jpeg" for image, _, _ in rows]
-        found = from_files(place, names, {"label": np.array([level for _, level, _ in rows], np.int64)}, _LEVELS)
-        yield split, replace(found, open=partial(_open_eye, found.open)), [image for image, _, _ in rows]
+def read_retinopathy(place: Path, part: str) -> Part:
+    """Read a split of the competition: public test images are for validation, private ones for testing."""
+    folder, table, *usage = part.split()
+    rows = [row for row in _read_levels(place / table) if row[2] in usage or not usage]
+    labels = np.array([level for _, level, _ in rows], np.int64)
+    found = from_files(place, [f"{folder}/{image}.jpeg" for image, _, _ in rows], {"label": labels}, _LEVELS)
+    return replace(found, open=partial(_open_eye, found.open)), [image for image, _, _ in rows]
 
 
 def _open_eye(image: Callable[[int], Image.Image], i: int) -> Image.Image:
@@ -326,15 +286,15 @@ def _read_levels(path: Path) -> list[tuple[str, int, str]]:
 # TFDS' key: split and number.
 
 
-def read_camelyon(place: Path) -> Splits:
-    """Read the three splits."""
-    for split, short in (("train", "train"), ("validation", "valid"), ("test", "test")):
-        images, found = (_patches(place / f"camelyonpatch_level_2_split_{short}_{kind}.h5", kind) for kind in "xy")
-        labels = np.asarray(found).reshape(-1).astype(np.int64)
-        if images.shape != (len(labels), 96, 96, 3):
-            raise DataError(f"{place}: split {short!r} has {images.shape} images and {len(labels)} labels.")
-        examples = from_pixels(split, partial(_patch, images, Lock()), {"label": labels}, ("no tumour", "tumour"))
-        yield split, examples, [f"{short}_{i}" for i in range(len(labels))]
+def read_camelyon(place: Path, part: str) -> Part:
+    """Read a split."""
+    split, short = part.split()
+    images, found = (_patches(place / f"camelyonpatch_level_2_split_{short}_{kind}.h5", kind) for kind in "xy")
+    labels = np.asarray(found).reshape(-1).astype(np.int64)
+    if images.shape != (len(labels), 96, 96, 3):
+        raise DataError(f"{place}: split {split!r} has {images.shape} images and {len(labels)} labels.")
+    examples = from_pixels(split, partial(_patch, images, Lock()), {"label": labels}, ("no tumour", "tumour"))
+    return examples, [f"{short}_{i}" for i in range(len(labels))]
 
 
 def _patch(images: Any, lock: Lock, i: int) -> Pixels:

@@ -8,9 +8,10 @@ wds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,9 +28,24 @@ from unseen.data.sources.vtab.original import find_original, read_original
 from unseen.data.sources.vtab.tasks import OPTIONS, Rule, VtabTask, vtab_task, vtab_tasks
 from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
 
+
+class Form(NamedTuple):
+    """A form of the data: its title, what it needs, as a format of a task, and the function that finds it."""
+
+    title: str
+    needs: str
+    find: Callable[[VtabTask, Path], Path | None]
+
+
 #: The forms of the data, in the order in which they are tried.
-TITLES = {"1k": "VTAB-1k folder", "tfds": "TFDS records", "original": "original files", "wds": "webdataset shards"}
-KINDS = tuple(TITLES)
+FORMS = {
+    "1k": Form("VTAB-1k folder", "{0.folder}/ of a VTAB-1k folder", lambda task, root: find_1k(root, task.folder)),
+    "tfds": Form("TFDS records", "{0.tfds}/VERSION/ of TFDS", lambda task, root: find_tfds(root, task.tfds)),
+    "original": Form("original files", "{0.expects} from {0.url}", lambda task, root: find_original(task.data, root)),
+    "wds": Form(
+        "webdataset shards", "wds_vtab-{0.wds}/ of CLIP_benchmark", lambda task, root: find_wds(root, task.wds)
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -70,10 +86,10 @@ class VtabSource(DatasetSource):
             )
         task = vtab_task(name)
         size, root = options.choice("size", ("1000", "full")), options.text("root")
-        source = options.choice("source", ("auto", *KINDS))
+        source = options.choice("source", ("auto", *FORMS))
         options.finish()
         folder = Path(root).expanduser() if root else default_root()
-        return load_task(task, folder, size=size, kinds=KINDS if source == "auto" else (source,))
+        return load_task(task, folder, size=size, kinds=FORMS if source == "auto" else (source,))
 
 
 def default_root() -> Path:
@@ -82,19 +98,13 @@ def default_root() -> Path:
     return Path(chosen).expanduser() if chosen else home() / "vtab"
 
 
-def locate(task: VtabTask, root: Path, kinds: Iterable[str] = KINDS) -> Location | None:
+def locate(task: VtabTask, root: Path, kinds: Iterable[str] = FORMS) -> Location | None:
     """Return the first form in which the data of a task are below `root`, or None."""
-    finders: dict[str, Callable[[], Path | None]] = {
-        "1k": lambda: find_1k(root, task.folder),
-        "tfds": lambda: find_tfds(root, task.tfds),
-        "original": lambda: find_original(task.data, root),
-        "wds": lambda: find_wds(root, task.wds),
-    }
-    found = ((kind, finders[kind]()) for kind in kinds)
-    return next((Location(kind, place) for kind, place in found if place is not None), None)
+    found = (Location(kind, place) for kind in kinds if (place := FORMS[kind].find(task, root)))
+    return next(found, None)
 
 
-def load_task(task: VtabTask, root: Path, *, size: str = "1000", kinds: Sequence[str] = KINDS) -> Dataset:
+def load_task(task: VtabTask, root: Path, *, size: str = "1000", kinds: Iterable[str] = FORMS) -> Dataset:
     """Load a task with its splits train, val and test; its card states whose choice of examples it is.
 
     Raises:
@@ -142,15 +152,9 @@ def expected_sizes(task: VtabTask, size: str = "1000") -> dict[str, int]:
     return dict(zip(("train", "val", "test"), sizes, strict=True))
 
 
-def how_to_get(task: VtabTask, kinds: Iterable[str] = KINDS) -> str:
+def how_to_get(task: VtabTask, kinds: Iterable[str] = FORMS) -> str:
     """Return one sentence on which files to put where."""
-    ways = {
-        "1k": f"{task.folder}/ of a VTAB-1k folder",
-        "tfds": f"{task.tfds}/VERSION/ of TFDS",
-        "original": f"{task.expects} from {task.url}",
-        "wds": f"wds_vtab-{task.wds}/ of CLIP_benchmark",
-    }
-    return "It needs " + ", or ".join(ways[kind] for kind in kinds) + "."
+    return f"It needs {', or '.join(FORMS[kind].needs.format(task) for kind in kinds)}."
 
 
 def _read_splits(task: VtabTask, found: Location, size: str) -> dict[str, Examples]:

@@ -6,19 +6,19 @@ Implements: bins: the index of the largest bound strictly below the value, so th
 
 from __future__ import annotations
 
-import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.files import read_toml
 from unseen.core.records import DatasetCard
 
 OPTIONS = "options: size=1000 or full, root, source"
@@ -30,11 +30,10 @@ class Rule:
 
     Attributes:
         field: of the annotations.
-        kind: "class" (unchanged), "offset" (minus `offset`), "floor" (floor of value / `width`), "bins" (by `bounds`).
+        bounds: of bins; without any, the class is the floor of (value - `offset`) / `width`.
     """
 
     field: str = "label"
-    kind: Literal["class", "offset", "floor", "bins"] = "class"
     offset: int = 0
     width: float = 1.0
     bounds: tuple[float, ...] = ()
@@ -46,13 +45,10 @@ class Rule:
             DataError: a value belongs to none of the classes.
         """
         numbers = np.asarray(values)
-        if self.kind == "bins":
-            labels = np.searchsorted(np.asarray(self.bounds), numbers.astype(np.float64), side="left") - 1
-        elif self.kind == "floor":
-            labels = np.floor(numbers / self.width)
+        if self.bounds:
+            found = np.searchsorted(np.asarray(self.bounds), numbers.astype(np.float64), side="left") - 1
         else:
-            labels = numbers - self.offset
-        found = labels.astype(np.int64)
+            found = np.floor((numbers - self.offset) / self.width).astype(np.int64)
         wrong = np.flatnonzero((found < 0) | (found >= classes))
         if len(wrong):
             raise DataError(
@@ -91,7 +87,6 @@ class VtabTask:
     reference: str
     sizes: tuple[int, int, int]
     splits: Mapping[str, str]
-    rule: Rule
     folder: str
     tfds: str
     wds: str
@@ -99,15 +94,15 @@ class VtabTask:
     expects: str
     citation: str
     license: str
+    rule: Rule = Rule()
     selection: str = "the authors' from original files too: they are put into the order of TFDS' records"
 
     @property
-    def official_sizes(self) -> dict[str, int]:
+    def official_sizes(self) -> Mapping[str, int]:
         """Return the number of examples of the official splits that this task is cut from."""
-        found: dict[str, int] = {}
+        found: Counter[str] = Counter()
         for spec, size in zip(self.splits.values(), self.sizes, strict=True):
-            name = spec.partition("[")[0]
-            found[name] = found.get(name, 0) + size
+            found[spec.partition("[")[0]] += size
         return found
 
     @property
@@ -127,33 +122,37 @@ class VtabTask:
 
 
 @dataclass(frozen=True)
-class OriginalPlaces:
-    """Where the original files of a dataset are below a root.
+class Files:
+    """Where the original files of a dataset are below a root, and what the records of TFDS call its examples.
 
     Attributes:
+        splits: by official split, the file or part of the files that its reader reads.
         folders: in the order in which they are tried; "" is the root.
         requires: file patterns that a folder must have, each with alternatives between "|"; without any, the folder
             must have a sub-folder of one of the classes.
         archives: packed forms that cannot be read.
+        key: the feature of a record by which TFDS sorts the examples.
+        numbered: whether the key is the number of the example in its file; older versions do not record it.
     """
 
+    splits: Mapping[str, str]
     folders: tuple[str, ...]
     requires: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
+    key: str = "file_name"
+    numbered: bool = False
 
 
-def original_places(data: str) -> OriginalPlaces:
-    """Return where the original files of a dataset are."""
-    return OriginalPlaces(**_tuples(read_toml("tasks")["original"][data]))
+@cache
+def files_of(data: str) -> Files:
+    """Return where the files of a dataset are."""
+    return msgspec.convert(read_toml(__package__, "tasks.toml")["original"][data], Files)
 
 
 @cache
 def vtab_tasks() -> Mapping[str, VtabTask]:
     """Return the tasks by name, in the order of the paper's tables."""
-    return {
-        row["name"]: VtabTask(**_tuples(row) | {"rule": Rule(**_tuples(row.get("rule", {})))})
-        for row in read_toml("tasks")["task"]
-    }
+    return {task.name: task for task in msgspec.convert(read_toml(__package__, "tasks.toml")["task"], list[VtabTask])}
 
 
 def vtab_task(name: str) -> VtabTask:
@@ -167,7 +166,7 @@ def vtab_task(name: str) -> VtabTask:
 @cache
 def class_names(data: str) -> tuple[str, ...]:
     """Return the folders of a dataset in the order of their labels; none if it does not come as folders."""
-    return tuple(read_toml("class_names").get(data, "").split())
+    return tuple(read_toml(__package__, "class_names.toml").get(data, "").split())
 
 
 def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
@@ -184,13 +183,3 @@ def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
                 f"{', '.join(class_names(data)[:3])} and so on. Move it away, or get the data again."
             )
     return np.array([number[folder.lower()] for folder in folders], np.int64)
-
-
-def _tuples(row: Mapping[str, object]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-
-
-@cache
-def read_toml(name: str) -> dict[str, Any]:
-    """Return a table of this package."""
-    return tomllib.loads((files("unseen.data.sources.vtab") / f"{name}.toml").read_text(encoding="utf-8"))

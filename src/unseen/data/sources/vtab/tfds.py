@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image
@@ -36,9 +37,10 @@ from unseen.data.columns import read_lines
 from unseen.data.dataset import locator
 from unseen.data.decode import decode_rgb, open_image
 from unseen.data.sources.vtab.examples import Examples, from_bytes, is_record_order, record_order
-from unseen.data.sources.vtab.tasks import class_names
+from unseen.data.sources.vtab.tasks import class_names, files_of
 
 Feature = list[bytes] | Float32Array | IntArray
+T = TypeVar("T")
 
 _HEADER = struct.Struct("<QI")
 
@@ -108,28 +110,34 @@ def _feature(view: memoryview) -> Feature:
     return []
 
 
+def _single(features: Mapping[str, Feature], name: str, kind: type[T]) -> T:
+    """Return the single value of a feature.
+
+    Raises:
+        DataError: there is none, or it is of another kind.
+    """
+    values = features.get(name, [])
+    value = values[0] if len(values) == 1 else None
+    if not isinstance(value, kind):
+        raise DataError(
+            f"a record has no single {name!r} of {kind.__name__}; it has: {', '.join(features) or 'nothing'}."
+        )
+    return value
+
+
 def first_number(features: Mapping[str, Feature], name: str) -> int:
     """Return the single integer of a feature."""
-    values = features.get(name)
-    if not isinstance(values, np.ndarray) or len(values) != 1:
-        raise DataError(f"a record has no single number {name!r}; it has: {', '.join(features) or 'nothing'}.")
-    return int(values[0])
+    return int(_single(features, name, np.int64))
 
 
 def image_bytes(features: Mapping[str, Feature]) -> bytes:
     """Return the encoded image of a record."""
-    values = features.get("image")
-    if not isinstance(values, list) or len(values) != 1:
-        raise DataError(f"a record has no image; it has: {', '.join(features) or 'nothing'}.")
-    return values[0]
+    return _single(features, "image", bytes)
 
 
 def text(features: Mapping[str, Feature], name: str) -> str | None:
     """Return the single text of a feature, or None."""
-    values = features.get(name)
-    if not isinstance(values, list) or len(values) != 1:
-        return None
-    return values[0].decode("utf-8", "surrogateescape")
+    return _single(features, name, bytes).decode("utf-8", "surrogateescape") if name in features else None
 
 
 class Records:
@@ -146,7 +154,7 @@ class Records:
         return parse_example(self.files[shard].record(number))
 
     def __iter__(self) -> Iterator[dict[str, Feature]]:
-        return (self[i] for i in range(len(self)))
+        return map(self.__getitem__, range(len(self)))
 
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -219,9 +227,9 @@ def _read_split(split: str, files: Sequence[RecordFile | ArrayRecordFile], folde
         _black_and_white if data == "dsprites" else open_image,
     )
     if all(name is None for name in names):
-        if data not in _NUMBERED:
+        if not files_of(data).numbered:
             return examples
-        numbers = [str(i) for i in range(len(names))]
+        numbers = list(map(str, range(len(names))))
         return replace(examples, keys=[numbers[i] for i in record_order(numbers, split)])
     keys = [name or "" for name in names]
     own = "" if is_record_order(keys, split) else "its records are not in the order in which TFDS writes them"
@@ -230,33 +238,19 @@ def _read_split(split: str, files: Sequence[RecordFile | ArrayRecordFile], folde
 
 def _key(record: Mapping[str, Feature], data: str) -> str | None:
     """Return what TFDS called an example when it sorted them, or None if the record does not contain it."""
-    name = text(record, _KEYS.get(data, "file_name"))
-    if name is None:
-        return None
-    if data in _NUMBERED:
+    files, known = files_of(data), class_names(data)
+    name = text(record, files.key)
+    if name is not None and files.numbered:
         digits = name.rpartition("_")[2]
         return str(int(digits)) if digits.isdecimal() else None
-    if data in ("eurosat", "resisc45", "caltech101"):
-        label, known = first_number(record, "label"), class_names(data)
-        if not 0 <= label < len(known):
-            return None
-        return f"{known[label]}{'/' if data == 'caltech101' else '_'}{name}"
+    if name is not None and data in _WITH_CLASS:
+        label = first_number(record, "label")
+        return f"{known[label]}{_WITH_CLASS[data]}{name}" if 0 <= label < len(known) else None
     return name
 
 
-#: The feature with the key; "file_name" for other datasets.
-_KEYS: Mapping[str, str] = {
-    "camelyon": "id",
-    "retinopathy": "name",
-    "dmlab": "filename",
-    "eurosat": "filename",
-    "resisc45": "filename",
-    "kitti": "image/file_name",
-    "caltech101": "image/file_name",
-    **dict.fromkeys(("cifar100", "svhn", "dsprites", "smallnorb"), "id"),
-}
-#: Datasets whose key is the number of the example in its file; older versions do not record it.
-_NUMBERED = ("cifar100", "svhn", "dsprites", "smallnorb")
+#: Datasets whose key is the class and the name, with what is between them.
+_WITH_CLASS: Mapping[str, str] = {"caltech101": "/", "eurosat": "_", "resisc45": "_"}
 _OWN: Mapping[str, str] = {
     "caltech101": "TFDS draws 30 images per class in the order of a directory listing, which differs between machines"
 }

@@ -16,9 +16,8 @@ Checks:     `unseen.data.sources.xlsa17.splits`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +25,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from unseen.core.arrays import Float32Array, IntArray
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
 from unseen.core.identity import digest, file_digest
@@ -37,20 +36,14 @@ from unseen.data.decode import open_image
 from unseen.data.images import content_key
 from unseen.data.load import DatasetSource
 from unseen.data.matlab import read_matlab
-from unseen.data.sources.features import FeatureDataset, Matrix, read_arrays
-from unseen.data.sources.xlsa17.splits import (
-    LOCS,
-    TEST_UNSEEN,
-    check_labels,
-    read_attribute_splits,
-    read_folds,
-    standard_locs,
-    standard_split,
-)
+from unseen.data.sources.features import ZERO_SHOT, Matrix, feature_dataset, read_arrays
+from unseen.data.sources.xlsa17.splits import read_attribute_splits, read_folds, standard_split
+from unseen.data.subset import Division
 
 #: Classes and images of each dataset.
 _SIZES = {"SUN": (717, 14340), "CUB": (200, 11788), "AWA1": (50, 30475), "AWA2": (50, 37322), "APY": (32, 15339)}
 NAMES = tuple(_SIZES)
+TRAINVAL, _, TEST_UNSEEN = ZERO_SHOT
 
 
 class Xlsa17Source(DatasetSource):
@@ -66,7 +59,7 @@ class Xlsa17Source(DatasetSource):
                 name="aPY" if name == "APY" else name,
                 group="zero-shot",
                 paper="gbu",
-                splits=LOCS,
+                splits=ZERO_SHOT,
                 classes=classes,
                 images=images,
                 source="xlsa17",
@@ -78,28 +71,37 @@ class Xlsa17Source(DatasetSource):
         if name not in NAMES:
             raise UnknownNameError("xlsa17 dataset", name, NAMES)
         root, protocol = options.text("root"), options.choice("split", ("PS", "SS"))
-        images, standard, own = options.text("images"), options.text("standard"), options.text("features")
+        folder_of_images, standard, own = (options.text(key) for key in ("images", "standard", "features"))
         options.finish()
         folder = _folder(name, root)
         splits = read_attribute_splits(folder / "att_splits.mat")
-        file = features_file(folder, own)
-        labels, files, features = read_features(file, folder, len(splits.class_names))
+        names, file = splits.class_names, features_file(folder, own)
+        arrays = read_release(file, folder)
+        labels = arrays["labels"]
+        split = np.full(len(labels), TRAINVAL, "U11")
         if protocol == "PS":
-            check_labels(splits, labels, folder)
-            locs, folds = splits.locs, read_folds(folder, splits.class_names, labels[splits.locs[TEST_UNSEEN]])
-        elif lists := _standard_folder(folder, name, standard):
-            locs = standard_locs(lists, splits.class_names, labels)
-            folds = read_folds(lists, splits.class_names, labels[locs[TEST_UNSEEN]])
+            if len(labels) != splits.images:
+                raise DataError(
+                    f"{folder}: there are labels of {len(labels)} images, the locs of att_splits.mat {splits.images}."
+                )
+            locs, folds = splits.locs, None
         else:
-            locs, folds = standard_split(name, splits.class_names, labels)
-        find = _finder(images, files, name)
-        content = file_digest(file)
-        return FeatureDataset(
+            test, folds = standard_split(name, names, _standard_folder(folder, name, standard))
+            tested = np.isin(labels, test)
+            locs = {TRAINVAL: np.flatnonzero(~tested), TEST_UNSEEN: np.flatnonzero(tested)}
+        for part, loc in locs.items():
+            split[loc] = part
+        files = [f"{i:06d}" for i in range(len(labels))]
+        release = {"class_names": names, "attributes": splits.attributes, "image_files": files, **arrays}
+        found = feature_dataset({**release, "split": split}, Division(), title=name, where=f"{file}: ")
+        (features,) = found.given_features.values()
+        images = list(map(str, release["image_files"]))
+        find, content = _finder(folder_of_images, images, name), file_digest(file)
+        return replace(
+            found,
             card=DatasetCard(id=options.dataset, name=name, group="zero-shot", paper="gbu"),
-            class_names=list(splits.class_names),
-            splits={split: _split(loc, labels, files, find, content) for split, loc in locs.items()},
-            attributes=splits.attributes,
-            folds=folds,
+            splits={part: _split(loc, labels, images, find, content) for part, loc in locs.items()},
+            folds=folds or read_folds(folder, names, np.unique(labels[locs[TRAINVAL]])),
             given_features={file.stem: features},
             protocol=protocol,
             splits_digest=splits.digest,
@@ -173,55 +175,32 @@ def features_file(folder: Path, own: str | None) -> Path:
     return path
 
 
-def read_features(path: Path, folder: Path, classes: int) -> tuple[IntArray, list[str], Callable[[], Float32Array]]:
-    """Return labels from 0, file names, and a function that reads (n, d) features on first use."""
-    found, path_of_labels = _read(path, (), ("labels", "image_files")), path
-    if "labels" not in found:
-        path_of_labels = folder / f"{PUBLISHED}.mat"
-        if not path_of_labels.is_file():
-            raise DataError(f"{path} has no labels, and there is no {path_of_labels} to take them from.")
-        found = {**read_matlab(path_of_labels, ("labels",), ("image_files",)), **found}
-    labels = np.asarray(found["labels"]).ravel().astype(np.int64) - 1
-    if not len(labels) or labels.min() < 0 or labels.max() >= classes:
-        seen = f"labels from {labels.min() + 1} to {labels.max() + 1}" if len(labels) else "no labels"
-        raise DataError(f"{path_of_labels}: {seen}; 1 to {classes} are needed.")
-    if len(empty := np.flatnonzero(np.bincount(labels, minlength=classes) == 0)):
-        first = empty[0] + 1
-        raise DataError(
-            f"{path_of_labels}: {len(empty)} of {classes} classes have no image, the first is number {first}."
-        )
-    files = found.get("image_files") or [f"{i:06d}" for i in range(len(labels))]
-    if not isinstance(files, list) or len(files) != len(labels):
-        raise DataError(f"{path_of_labels}: image_files must name {len(labels)} files.")
-
-    @cache
-    def features() -> Float32Array:
-        values = np.asarray(_read(path, ("features",), ())["features"])
-        rows = values.T if path.suffix == ".mat" else values
-        if rows.ndim != 2 or len(rows) != len(labels):
-            swapped = rows.ndim == 2 and rows.shape[1] == len(labels)
-            why = "The axes are swapped: transpose it." if swapped else ""
-            shape = f"(d, {len(labels)} images)" if path.suffix == ".mat" else f"({len(labels)} images, d)"
-            raise DataError(f"{path}: features has shape {values.shape}; {shape} is needed. {why}")
-        rows = np.ascontiguousarray(rows, np.float32)
-        if not np.isfinite(rows).all():
-            raise DataError(f"{path}: features hold values that are not numbers.")
-        return rows
-
-    return labels, files, features
+def read_release(path: Path, folder: Path) -> dict[str, Any]:
+    """Return features that are opened on first use, labels from 0, and `image_files` if the release names them."""
+    arrays = _read(path)
+    if "features" not in arrays:
+        raise DataError(f"{path} has no array 'features'.")
+    if "labels" not in arrays:  # an .npy file has features only
+        path = folder / f"{PUBLISHED}.mat"
+        if not path.is_file():
+            raise DataError(f"the features have no labels, and there is no {path} to take them from.")
+        arrays = {**_read(path), **arrays}
+    if "labels" not in arrays:
+        raise DataError(f"{path} has no array 'labels'.")
+    labels = np.ravel(np.asarray(arrays["labels"]))
+    if labels.dtype.kind not in "fiub" or labels.min(initial=1) < 1:
+        found = labels.dtype if labels.dtype.kind not in "fiub" else f"labels from {labels.min()} to {labels.max()}"
+        raise DataError(f"{path}: {found}; numbers of classes, counted from 1, are needed.")
+    files = {"image_files": np.ravel(np.asarray(arrays["image_files"]))} if "image_files" in arrays else {}
+    return {"features": arrays["features"], "labels": labels.astype(np.int64) - 1, **files}
 
 
-def _read(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:
-    """Read variables of a file of any of the formats; .npy has features only."""
-    if path.suffix == ".mat":
-        return dict(read_matlab(path, required, optional))
-    arrays = read_arrays(path)
-    chosen = {name: arrays[name] for name in (*required, *optional) if name in arrays}
-    values = {name: value.read() if isinstance(value, Matrix) else value for name, value in chosen.items()}
-    for name, value in values.items():
-        if name != "image_files" and value.dtype.kind not in "fiub":
-            raise DataError(f"{path}: {name} holds {value.dtype}, not numbers.")
-    if missing := [name for name in required if name not in values]:
-        raise DataError(f"{path} has no array {missing[0]!r}.")
-    files = [str(each) for each in values.pop("image_files", np.empty(0)).ravel()]
-    return {**values, "image_files": files} if files else dict(values)
+def _read(path: Path) -> Mapping[str, object]:
+    """Return the arrays of a file of any of the formats, features as `Matrix`; .npy has features only."""
+    if path.suffix != ".mat":
+        return read_arrays(path)
+
+    def features() -> AnyArray:
+        return np.ascontiguousarray(np.transpose(read_matlab(path, ("features",))["features"]), np.float32)
+
+    return {"features": Matrix((), features), **read_matlab(path, (), ("labels", "image_files"))}
