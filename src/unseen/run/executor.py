@@ -18,6 +18,7 @@ import pickle
 import signal
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
@@ -186,11 +187,23 @@ class _Worker:
         self.process.join(patience)
         self.process.kill()
         self.process.join()
-        code = self.process.exitcode or 0
+        code = _exit_code(self.process)
         if code >= 0:
             return f"with code {code}"
         names = {each.value: each.name for each in signal.Signals}
         return f"by {names.get(-code, f'signal {-code}')}{' (out of memory?)' if -code == signal.SIGKILL else ''}"
+
+
+def _exit_code(process: BaseProcess) -> int:
+    """Return the exit code of a process that has ended.
+
+    The executor's own thread may have read the code a moment ago without having stored it yet. Until it has,
+    `exitcode` is None.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while (code := process.exitcode) is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return code or 0
 
 
 class LocalEngine:
