@@ -222,7 +222,7 @@ def test_the_name_is_the_same_in_every_process() -> None:
 
 
 def test_moving_or_documenting_our_classes_does_not_change_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = objects._Called
+    called = objects._FunctionModule
     before = name_of(Constant())
     monkeypatch.setattr(called, "__module__", "unseen.elsewhere")
     monkeypatch.setattr(called, "__doc__", "Other words.")

@@ -147,8 +147,8 @@ class Backbone:
 def pool_layer(value: Any, *, prefix_tokens: int = 0) -> Tensor:
     """Return one vector per image from the output of a layer.
 
-    Maps (n, c, h, w) are averaged over space. Tokens (n, t, c) give the class token where there are prefix tokens, else
-    their average. A tuple or dict gives its first tensor.
+    Average maps (n, c, h, w) over space. Of tokens (n, t, c), return the class token if there are prefix tokens, else
+    the average. Of a tuple or dict, use the first tensor.
     """
     from torch import Tensor
 
@@ -201,7 +201,7 @@ def measure_cost(backbone: Backbone) -> tuple[int, int]:
 
 
 def _leaves(tensor: Tensor) -> set[Tensor]:
-    """Return the leaf tensors that a tensor was computed from."""
+    """Return the leaf tensors of the autograd graph of a tensor."""
     found: set[Tensor] = set()
     seen: set[object] = set()
     pending: list[Any] = [tensor.grad_fn]
@@ -231,7 +231,7 @@ class CallableTransform:
         shape: of its output, (c, h, w).
 
     Raises:
-        BackboneError: it fails, gives no (c, h, w), or other values each time.
+        BackboneError: it fails, its output is not (c, h, w), or the output differs between two calls.
     """
 
     def __init__(self, function: ImageTransform) -> None:
@@ -248,9 +248,9 @@ class CallableTransform:
         except Exception as error:
             raise BackboneError(f"the transform fails on an RGB image: {type(error).__name__}: {error}") from error
         if not np.array_equal(found[0], again):
-            raise BackboneError("the transform gives other values each time. Give the one for evaluation.")
+            raise BackboneError("the transform returns different values on each call. Pass the transform for evaluation.")
         if found[0].shape != found[1].shape:
-            raise BackboneError(f"the transform gives images of several sizes, {found[0].shape} and {found[1].shape}.")
+            raise BackboneError(f"the transform returns images of several sizes, {found[0].shape} and {found[1].shape}.")
         self.shape: tuple[int, ...] = found[0].shape
         self.fingerprint = hashlib.sha256(b"".join(one.tobytes() for one in found)).hexdigest()[:16]
 
@@ -262,12 +262,12 @@ class CallableTransform:
         array = np.asarray(value, np.float32)
         array = array[0] if array.ndim == 4 and len(array) == 1 else array
         if array.ndim != 3:
-            raise BackboneError(f"the transform gives shape {array.shape}; (channels, height, width) is needed.")
+            raise BackboneError(f"the transform returns shape {array.shape}; (channels, height, width) is needed.")
         return np.ascontiguousarray(array)
 
 
 def read_transform(transform: object) -> Preprocessing | None:
-    """Return the preprocessing that a torchvision transform does, or None if it is no usual chain."""
+    """Return the preprocessing that a torchvision transform does, or None if it is not a usual chain."""
     import numpy as np
 
     size = resize = 0

@@ -39,7 +39,7 @@ class LoadReport:
     """How the tensors of a checkpoint fit an architecture.
 
     Attributes:
-        prefix: what precedes the names in the file.
+        prefix: text before the names in the file.
         matched: number of tensors that were loaded.
         missing: names of the architecture that the file does not have, or has in another shape.
         unused: names in the file that the architecture does not have.
@@ -96,7 +96,7 @@ def load_plain(source: Path | BinaryIO, file: str, safe: list[Any]) -> object:
             if named := re.search(r"GLOBAL ([\w.]+)", str(error)):
                 raise refuse_code(file, named[1]) from error
             raise CheckpointError(
-                f"{file} cannot be read as a checkpoint: it is damaged, or no torch file of plain tensors."
+                f"{file} cannot be read as a checkpoint: it is damaged, or it is not a torch file of plain tensors."
             ) from error
 
 

@@ -48,7 +48,7 @@ class BackboneSource(Source[ModelCard]):
         """Return a short text that changes whenever the weights behind the name may have changed."""
 
     def check(self, name: ModelName) -> None:
-        """Raise what `load` would raise for a wrong name, as far as that is known without loading weights."""
+        """Raise the errors of `load` for a wrong name, as far as they are known without loading weights."""
 
     def repository(self, name: ModelName) -> str:
         """Return the repository of the Hugging Face hub whose weights `load` downloads; "" if there is none."""
@@ -176,7 +176,7 @@ def expand_models(text: str) -> list[str]:
     """Return the models that match a pattern such as `timm:*dino*`; any other name unchanged.
 
     Raises:
-        UsageError: the source cannot list its models, or none fits.
+        UsageError: the source cannot list its models, or no model matches.
     """
     scheme, colon, rest = text.partition(":")
     head, mark, query = rest.partition("?")
@@ -193,7 +193,7 @@ def expand_models(text: str) -> list[str]:
 
 
 def check_backbone(name: str | Path) -> None:
-    """Raise what `load_backbone` would raise for a wrong name or file, without loading weights."""
+    """Raise the errors of `load_backbone` for a wrong name or file, without loading weights."""
     parsed = _parse(name)
     _source(parsed).check(parsed)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-#: A network competes if it fills this share of what the best one fills.
+#: A network is a candidate if it has this share of the matching tensors of the best network.
 _COMPETES = 0.9
 _LISTED = 12  # paths in an error
 #: Buffers that do not change the features.
@@ -46,7 +46,7 @@ class Network:
 
     Attributes:
         container: dotted keys that lead to the mapping with its tensors; "" for the top level.
-        prefix: what precedes the names of the architecture inside that mapping, such as "module.backbone.".
+        prefix: text before the names of the architecture inside that mapping, such as "module.backbone.".
         tensors: all tensors of the mapping.
         fit: number of tensors of the architecture, without class head and positions, that it has in the right shape.
         share: the same as a share of the architecture.
@@ -245,7 +245,7 @@ def guess_architecture(checkpoint: object, name: str, key: str | None = None) ->
     best, best_arch = Network("", "", {}), ""
     for arch, module in _known():
         found = find_network(checkpoint, module, key).network
-        # A ResNet-18 is wholly inside a ResNet-34: of those that are filled, the one with the most tensors is meant.
+        # All tensors of a ResNet-18 are in a ResNet-34: of complete architectures, choose the one with the most tensors.
         if (found.share >= _ENOUGH, found.fit, found.share) > (best.share >= _ENOUGH, best.fit, best.share):
             best, best_arch = found, arch
     if best.share >= _ENOUGH:
@@ -254,7 +254,7 @@ def guess_architecture(checkpoint: object, name: str, key: str | None = None) ->
     first = next(iter(state_dicts(checkpoint)), ("", {}))[1]
     listed = ", ".join(f"{key} {tuple(value.shape)}" for key, value in list(first.items())[:2])
     raise CheckpointError(
-        f"the architecture of {name} is none that is known by its tensors ({listed} ...).{near} Name it: "
+        f"the tensors of {name} fit no known architecture ({listed} ...).{near} Name it: "
         f"{name}?arch=timm:NAME."
     )
 

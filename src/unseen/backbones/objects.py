@@ -46,21 +46,21 @@ def as_backbone(
     """Return a module or a callable as a backbone.
 
     Args:
-        model: a module, whose pooled features are what enters its class head or, without one, what it gives; or a
-            callable from uint8 images (n, h, w, 3) - with a transform, from what that gives - to an array (n, d).
-        name: for its id; what it is called in its class or function by default.
-        transform: from a Pillow image to the tensor that the model takes.
+        model: a module, or a callable that maps uint8 images (n, h, w, 3), or the outputs of `transform`, to an array
+            (n, d). The features of a module are the input of its class head, or its output if it has no head.
+        name: for its id; the name of the class or function by default.
+        transform: maps a Pillow image to the tensor that the model takes.
         preprocessing: the same as a record.
 
     Raises:
-        BackboneError: it is neither, or it fails on one blank image.
+        BackboneError: `model` is not a module or callable, or it fails on one blank image.
     """
     if transform is not None and preprocessing is not None:
         raise BackboneError("give a transform or a preprocessing, not both.")
     if isinstance(model, Backbone):
-        # Its module may have been trained since the backbone was made.
+        # Its module may have been trained since the backbone was created.
         module = model.module
-        made = replace(model, module=module.again(model) if isinstance(module, _Called) else snapshot(module))
+        made = replace(model, module=module.copy_for(model) if isinstance(module, _FunctionModule) else snapshot(module))
         if transform is not None or preprocessing is not None:
             raise BackboneError("a backbone has its own preprocessing. Replace it there, or give the module.")
     elif isinstance(model, nn.Module):
@@ -69,7 +69,7 @@ def as_backbone(
         made = _callable_backbone(model, preprocessing, transform)
     else:
         raise BackboneError(
-            f"{type(model).__name__} is no model. Give a name such as timm:resnet50, a checkpoint or .onnx file, a "
+            f"{type(model).__name__} is not a model. Give a name such as timm:resnet50, a checkpoint or .onnx file, a "
             "torch module, or a function from a batch of images to an array."
         )
     label = name or made.card.architecture or made.card.name or made.id
@@ -123,12 +123,12 @@ def _library_backbone(module: nn.Module, label: str, preprocessing: Preprocessin
     return made if preprocessing is None else replace(made, preprocessing=preprocessing)
 
 
-class _Called(nn.Module):
-    """A function of the user's in the place of a module.
+class _FunctionModule(nn.Module):
+    """Wrap a user's function as a module.
 
     Attributes:
         object_kind: identifies this class in the ids of objects; see `_kind_of`.
-        own_fingerprint: of what it gives for a few images: its code may read weights from anywhere.
+        own_fingerprint: digest of its outputs for a few images, because its code may read weights from any file.
     """
 
     object_kind = "function.1"
@@ -137,30 +137,28 @@ class _Called(nn.Module):
         super().__init__()
         self.function, self.prepared, self.own_fingerprint = function, prepared, ""
 
-    def again(self, backbone: Backbone) -> _Called:
+    def copy_for(self, backbone: Backbone) -> _FunctionModule:
         """Return the same function with a fingerprint of its present outputs."""
-        made = _Called(self.function, prepared=self.prepared).eval()
-        made.look(backbone)
+        made = _FunctionModule(self.function, prepared=self.prepared).eval()
+        made.set_fingerprint(backbone)
         return made
 
-    def look(self, backbone: Backbone) -> None:
-        shown = backbone.example(4, seed=0)
+    def set_fingerprint(self, backbone: Backbone) -> None:
+        images = backbone.example(4, seed=0)
         with torch.inference_mode():
-            features = self(shown if self.prepared else shown.permute(0, 3, 1, 2).float())
+            features = self(images if self.prepared else images.permute(0, 3, 1, 2).float())
         self.own_fingerprint = hashlib.sha256(features.cpu().numpy().tobytes()).hexdigest()[:16]
 
     def forward(self, images: Tensor) -> Tensor:
-        given: Any = images
-        if not self.prepared:
-            given = images.permute(0, 2, 3, 1).round().to(torch.uint8).cpu().numpy()
-        found = self.function(given)
-        found = found if isinstance(found, Tensor) else torch.from_numpy(np.array(found, np.float32))
-        if found.ndim != 2 or len(found) != len(images):
+        inputs: Any = images if self.prepared else images.permute(0, 2, 3, 1).round().to(torch.uint8).cpu().numpy()
+        features = self.function(inputs)
+        features = features if isinstance(features, Tensor) else torch.from_numpy(np.array(features, np.float32))
+        if features.ndim != 2 or len(features) != len(images):
             raise BackboneError(
-                f"the function gives shape {tuple(found.shape)} for {len(images)} images; ({len(images)}, features) "
-                "is needed."
+                f"the function returns shape {tuple(features.shape)} for {len(images)} images; "
+                f"({len(images)}, features) is needed."
             )
-        return found.detach().float()
+        return features.detach().float()
 
 
 def _callable_backbone(
@@ -168,7 +166,7 @@ def _callable_backbone(
 ) -> Backbone:
     own = CallableTransform(transform) if transform is not None else None
     label = getattr(function, "__name__", type(function).__name__)
-    module = _Called(function, prepared=own is not None).eval()
+    module = _FunctionModule(function, prepared=own is not None).eval()
     made = Backbone(
         card=ModelCard(id=label, name=label, group=OBJECT_SCHEME, architecture=_plain(label) or "function"),
         module=module,
@@ -179,17 +177,17 @@ def _callable_backbone(
         loaded=LoadedModel(architecture="function", layer="the output of the function"),
     )
     with guarded(label, "a function of images", error=BackboneError):
-        module.look(made)
+        module.set_fingerprint(made)
     return made
 
 
 def code_digest(module: nn.Module) -> str:
-    """Return a digest of what a module computes beside its state: classes, their code and settings."""
+    """Return a digest of the classes of a module, their code and their settings, without its state."""
     return digest(_structure(module))
 
 
 def _structure(module: nn.Module) -> list[object]:
-    """Describe a module beside its state: classes, their code, settings such as strides, non-persistent tensors."""
+    """Describe a module without its state: classes, their code, settings such as strides, non-persistent tensors."""
     kept = set(module.state_dict())
     found: list[Any] = [
         [name, _content(value)]
@@ -203,7 +201,7 @@ def _structure(module: nn.Module) -> list[object]:
     return found
 
 
-#: Attributes of every module: its state, which is looked at elsewhere, and hooks.
+#: Attributes of every module: its state, which has its own digest, and hooks.
 _OF_TORCH = frozenset(vars(nn.Module())) | {"own_fingerprint"}
 _LIBRARIES = ("torch", "torchvision", "timm", "transformers", "open_clip")
 

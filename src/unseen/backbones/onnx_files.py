@@ -113,8 +113,8 @@ def external_files(path: Path) -> list[str]:
 def output_operators(path: Path, output: str) -> list[str]:
     """Return the operators that compute an output of a graph, last one first.
 
-    The walk ends at the first operator that computes something: operators that only copy or reshape a value are passed
-    over, and so is the addition of a bias to a matrix product. A Softmax is followed by what it is applied to.
+    The walk ends at the first operator that computes something. It skips operators that only copy or reshape a value,
+    and the addition of a bias to a matrix product. After a Softmax it continues with the input of the Softmax.
     """
     nodes = [_node(value) for kind, parents, value in _read(path) if kind == "Node" and parents == ("Model", "Graph")]
     made = {name: (kind, inputs) for kind, inputs, outputs in nodes for name in outputs}

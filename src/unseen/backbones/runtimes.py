@@ -396,7 +396,7 @@ class Graph(nn.Module):
         own_fingerprint: digest of the graph and of every weights file that it names.
         side: side of the images in pixels; 0 if the graph takes any.
         output: name of the output that holds the features.
-        layer: what this output contains.
+        layer: description of this output.
     """
 
     def __init__(self, path: Path, output: str | None, size: int) -> None:
@@ -437,7 +437,7 @@ class Graph(nn.Module):
 
 
 def _describe(path: Path, output: str, width: object, outputs: list[str]) -> str:
-    """Return what an output contains, as far as the graph shows it."""
+    """Describe an output, as far as the graph shows its content."""
     operators = output_operators(path, output)
     linear = bool(operators) and operators[-1] in ("Gemm", "MatMul")
     if operators[:1] == ["Softmax"]:

@@ -57,7 +57,7 @@ class FileSource(BackboneSource):
 
     def revision(self, name: ModelName) -> str:
         path = _existing(name)
-        # The rule that chooses among several networks is part of what the result was computed with.
+        # The rule that chooses among several networks can change the result, so it is part of the revision.
         rule = " networks.2" if may_hold_several_networks(path) else ""
         return f"sha256 {file_digest(path)[:16]}{rule}"
 

@@ -96,7 +96,7 @@ class HfSource(TransformersSource):
     def _place(self, name: ModelName) -> tuple[str, str | None]:
         repository, _, revision = name.rest.partition("@")
         if repository.count("/") > 1 or not repository:
-            raise BackboneError(f"{name} is no model of the hub: write hf:ORG/NAME or hf:ORG/NAME@REVISION.")
+            raise BackboneError(f"{name} is not a model of the hub: write hf:ORG/NAME or hf:ORG/NAME@REVISION.")
         _transformers()
         check_available(repository, revision=revision or None, what=str(name))
         return repository, revision or None
@@ -257,7 +257,7 @@ def _forward(output: str, prefix: int) -> Forward:
         if output == "projected":
             found = model.get_image_features(pixel_values=images)
             return getattr(found, "pooler_output", found).flatten(1), None
-        # The trunk of a model with a head for some task is what it calls its base.
+        # `base_model` is the network without the head of a task.
         inner = model.vision_model if hasattr(model, "get_image_features") else getattr(model, "base_model", model)
         found = inner(pixel_values=images)
         if output == "pooled":
