@@ -41,7 +41,7 @@ def test_a_death_costs_one_item_a_try(tmp_path: Path) -> None:
 
     with make_engine("local", workers=2) as engine:
         assert sorted(engine.map(mortal, items, lost=said)) == [-13, 10, 20, 30, 70]
-        assert lost == ["the worker process was ended by SIGKILL (out of memory?) while at it, 3 times"]
+        assert lost == ["the worker process was ended by SIGKILL (out of memory?) during its task, 3 times"]
         assert len((tmp_path / "tried-13").read_text().splitlines()) == 3
         assert len((tmp_path / "tried-7").read_text().splitlines()) == 2
         with pytest.raises(WorkerLostError, match=r"SIGKILL.*run the same command"):

@@ -62,7 +62,7 @@ def test_a_worker_that_dies_is_the_failure_of_its_cells(
     with make_engine("local", workers=2) as engine:
         outcome = run_study(study, home, engine, report=False, on_error="ignore")
         errors = [result.error for result in outcome.results]
-        reason = "the worker process was ended by SIGKILL (out of memory?) while at it, 3 times."
+        reason = "the worker process was ended by SIGKILL (out of memory?) during its task, 3 times."
         assert errors == ["", reason, reason, "", ""]
         mended = Study("s", (small_model,), (str(images),), (slow(marks, seeds=(1, 2, 3)),))
         again = run_study(mended, home, engine, report=False)

@@ -109,7 +109,7 @@ class DaskEngine:
             result: B = future.result()
         except _distributed().KilledWorker as error:
             times = getattr(error, "allowed_failures", RETRIES) + 1
-            return lost(item, f"the worker ({error.last_worker.address}) was ended while at it, {times} times")
+            return lost(item, f"the worker ({error.last_worker.address}) was ended during its task, {times} times")
         return result
 
     def _needed(self, needs: Mapping[str, float] | None) -> dict[str, float] | None:

@@ -271,10 +271,10 @@ class LocalEngine:
     def _replace(self, number: int) -> str:
         """Replace a dead worker and return the reason of its death."""
         dead = self._workers[number]
-        reason = f"the worker process was ended {dead.stop(_PATIENCE)} while at it"
+        reason = f"the worker process was ended {dead.stop(_PATIENCE)} during its task"
         self._failed_starts += not dead.started
         if self._failed_starts > _FAILED_STARTS * self.slots:
-            raise WorkerLostError(f"{reason}; no worker process lives to do anything.")
+            raise WorkerLostError(f"{reason}; no worker process could be started.")
         self._workers[number] = _Worker(dead.variables)
         return reason
 
