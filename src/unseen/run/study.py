@@ -251,7 +251,7 @@ def count_images(plan: Plan, bench: Workbench) -> tuple[int, int]:
     for benchmark, group in plan.groups:
         with suppress(UnseenError):
             model = group[0].model
-            for wanted in benchmark.features(group, bench):
+            for wanted in benchmark.counted(group, bench):
                 for dataset, split in bench.extractions(model, wanted.dataset, wanted.split):
                     images = dataset.split(split)
                     stored = bench.store.manifests(model, dataset.features_id, split)
