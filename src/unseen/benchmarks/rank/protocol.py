@@ -24,10 +24,10 @@ import numpy as np
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.rank.details import EXPECTED, TRUTH, RankParameters
 from unseen.benchmarks.rank.scoring import ScoredImages, score_result
-from unseen.benchmarks.workbench import GIVEN, Wanted, Workbench
+from unseen.benchmarks.workbench import GIVEN, Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
 from unseen.core.identity import Natural, Positive, Rate, option
-from unseen.core.names import Name, as_number
+from unseen.core.names import as_number
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
@@ -164,9 +164,8 @@ class RankBenchmark(Benchmark):
             found.append(replace(cell, parameters=own))
         return found
 
-    def counted(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
-        sampled = Name.parse(cells[0].dataset, {"limit": self.sample, "seed": self.seed} if self.sample else {})
-        return [Wanted(str(sampled), split) for split in (self.split, *(["test"] if self.truth else []))]
+    def counted(self, cells: Sequence[Cell], bench: Workbench) -> list[tuple[str | Dataset, str]]:
+        return [(ScoredImages(bench, cells, split=self.split, sample=self.sample, seed=self.seed).dataset, self.split)]
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         if not cells[0].model.startswith(GIVEN):
