@@ -190,7 +190,7 @@ def table_problems(page: Path) -> list[str]:
 
 #: Longest line of prose.
 WIDTH = 120
-_ITEM = re.compile(r"\s*(?:[-*] |\d+\. )?")
+_ITEM = re.compile(r"\s*(?:[-*] |\d\d?\. )?")
 #: Lines that are no prose: headings, tables, fences, comments, pictures, and references with their options.
 _NO_PROSE = re.compile(r"\s*(?:#|\||```|<|!\[|:::|options:|members:|$)")
 #: A space before a word that would begin a list, a heading or a quotation at the beginning of a line.
