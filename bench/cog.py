@@ -75,7 +75,7 @@ def labels_of(count: int, classes: int) -> Any:
 
 
 def drawn(rows: int, classes: int, domains: int) -> Dataset:
-    """A dataset of real concepts whose images nobody opens."""
+    """A dataset of real concepts whose images are not opened."""
     in21k, in1k = imagenet_21k(), imagenet_1k()
     wordnet = load_wordnet()
     unseen = run_funnel(wordnet, in21k, filters_for(wordnet, in21k, in1k)).concepts

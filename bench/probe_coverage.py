@@ -65,7 +65,7 @@ def line(title: str, rows: list[Row], shots: int | str) -> str:
 
 
 def summarise(rows: dict[str, list[Row]]) -> tuple[list[str], bool]:
-    """The table as lines of Markdown, and whether each number of shots is covered as asked for."""
+    """The table as lines of Markdown, and whether each number of shots is covered as required."""
     lines = ["| set | shots | splits | expected % | found % | spread of the gap | s.e. said | covered % |"]
     lines.append("|---" * 8 + "|")
     met = []

@@ -76,7 +76,7 @@ def keep_options(parser: argparse.ArgumentParser, script: str) -> None:
 
 
 def kept_figures(options: argparse.Namespace, measure: Callable[[], Figures]) -> Figures:
-    """The figures of the last run, or new ones, which are kept where they are asked for on a page."""
+    """The figures of the last run, or new ones, which are stored if a page shows them."""
     if options.kept:
         found: Figures = json.loads(options.save.read_text(encoding="utf-8"))
         return found

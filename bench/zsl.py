@@ -39,7 +39,7 @@ BATCH = {"ALE": 256}
 LEAST_SPEEDUP, MOST_LOSS, MOST_POINTS, MOST_SECONDS = 28.0, 1.01, 1.0, 20.0
 RATES = {"ALE": 0.01, "DEVISE": 0.1, "SJE": 0.1, "LATEM": 0.1, "CMT": 0.02}
 MAPS, HIDDEN = 2, 512
-#: What is asked for against the style of public re-implementations, per pass.
+#: Required speed relative to the style of public re-implementations, per pass.
 LEAST_PUBLIC = {"ALE": 10.0, "DEVISE": 10.0, "SJE": 50.0}
 PUBLIC_IMAGES, PUBLIC_PASSES = 4000, 3
 RATIOS = Table("", "loop, s", "its loss", "ours, s", "passes", "our loss", "ratio by the clock", "by CPU time")

@@ -88,7 +88,7 @@ def folder(
 
     monkeypatch.setenv("UNSEEN_HOME", str(shared_home))
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))  # to whoever asks
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))  # answers to questions
     monkeypatch.chdir(tmp_path)
     make_folder(tmp_path / "photos", classes=4, per_class=10)
     named = sorted(make_folder(tmp_path / "products", classes=10, per_class=5).iterdir())
@@ -155,7 +155,7 @@ def test_examples_run(
             code = compile("\n" * block.line + block.text, str(page), "exec")
             try:
                 exec(code, vars(module))
-            except Exception as error:  # noqa: BLE001 - whatever an example raises is told with the others
+            except Exception as error:  # noqa: BLE001 - every exception of an example is reported with the others
                 wrong.append(f"line {block.line}: {type(error).__name__}: {error}")
         for line in block.commands:
             if block.not_run and not line.startswith("unseen "):
@@ -323,7 +323,7 @@ def test_measured_tables_say_where_they_come_from(tmp_path: Path) -> None:
 
 
 def test_tables_that_commands_make_are_compared_by_a_test() -> None:
-    """Whoever writes a table by a command has a test that names the command."""
+    """A test names the command of every table that a command writes."""
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     made = {
         table.source

@@ -39,7 +39,7 @@ HEAVY = ("torch", "onnxruntime", "onnx", "dask", "distributed", "altair", "timm"
 
 
 def test_the_public_names_are_pinned() -> None:
-    """Adding a name is a decision; losing one breaks somebody."""
+    """Adding a name is a decision; losing one breaks a user's program."""
     assert set(unseen.__all__) == PUBLIC
     assert unseen.__all__ == sorted(unseen.__all__)
 
@@ -50,7 +50,7 @@ def test_every_public_name_is_there(name: str) -> None:
 
 
 def test_no_public_name_is_also_a_room_or_a_module() -> None:
-    """Whoever imports `unseen.home` the module would otherwise leave it where `unseen.home` the function was."""
+    """An import of the module `unseen.home` would otherwise replace the function `unseen.home`."""
     root = Path(unseen.__file__).parent
     modules = {path.stem for path in root.glob("*.py")} | {path.parent.name for path in root.glob("*/__init__.py")}
     assert not modules & set(unseen.__all__)

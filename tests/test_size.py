@@ -58,13 +58,16 @@ def test_docstrings_comments_and_imports_are_not_counted(tmp_path: Path) -> None
     assert measure(tmp_path) == [FileSize("a.py", "(top)", tokens=7, own_imports=1, anys=0, ignores=0)]
 
 
-def test_source_uses_plain_words() -> None:
+def test_texts_use_plain_words() -> None:
+    folders = [SOURCE, *(ROOT / name for name in ("tests", "tools", "bench", "docs", "examples"))]
+    kinds = {".py", ".toml", ".md", ".js", ".html", ".css"}
+    paths = [path for folder in folders for path in folder.rglob("*") if path.suffix in kinds]
     found = {
-        str(path.relative_to(SOURCE)): sorted(set(phrases))
-        for path in SOURCE.rglob("*.py")
-        if (phrases := PHRASE.findall(path.read_text(encoding="utf-8")))
+        str(path.relative_to(ROOT)): sorted(set(phrases))
+        for path in [*paths, *ROOT.glob("*.md")]
+        if path != Path(__file__) and (phrases := PHRASE.findall(path.read_text(encoding="utf-8")))
     }
-    assert not found
+    assert len(paths) > 800 and not found
 
 
 def test_docstrings_are_imperative() -> None:

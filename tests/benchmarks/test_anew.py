@@ -1,4 +1,4 @@
-"""The command that stands beside a cell plans that very cell; what to cite is said."""
+"""The command that the report shows for a cell plans this cell; the papers to cite are listed."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_faults_of_data_are_found(run: Callable[..., dict[str, Check]], folder: 
     assert found["all images are readable"].status == "fail"
     assert "train/class2/broken.png" in found["all images are readable"].meaning
     copies = found["no copies between training and test images"]
-    assert (copies.status, copies.found) == ("fail", "1 test images")
+    assert (copies.status, copies.found) == ("fail", "1 test image")
     assert found["classes are balanced"].status == "warning"
     assert found["classes are balanced"].found.startswith("1 to 13 training images per class")
 
@@ -71,16 +71,20 @@ def test_faults_of_data_are_found(run: Callable[..., dict[str, Check]], folder: 
 def test_few_images_do_not_show_that_weights_help(
     run: Callable[..., dict[str, Check]], folder: Path, tmp_path: Path
 ) -> None:
-    import timm
     import torch
+
+    from unseen.core.extras import ensure_torchvision
+
+    ensure_torchvision()
+    import timm
 
     torch.manual_seed(1)
     path = tmp_path / "untrained.pth"
     torch.save(timm.create_model("test_efficientnet", pretrained=False).state_dict(), path)
     check = run(folder, f"file:{path}?arch=timm:test_efficientnet&size=64")["random weights score lower"]
     assert check.status == "warning"
-    assert "random:test_efficientnet?size=64" in check.found
     assert check.meaning.startswith("Fewer than 50 test images")
+    assert check.meaning.endswith("Random weights: random:test_efficientnet?size=64.")
 
 
 def _rows(features: np.ndarray, labels: np.ndarray) -> SplitRows:
@@ -134,6 +138,9 @@ def test_features_without_information_fail() -> None:
     probe = _Probe(rows, "m", 0)
     assert probe.check_majority().status == "fail"
     assert probe.check_more_labels().status == "warning"
+    few = {split: _rows(part.features[::4], part.labels[::4]) for split, part in rows.items()}
+    check = _Probe(few, "m", 0).check_majority()
+    assert (check.status, check.meaning[:14]) == ("warning", "Fewer than 50 "), "30 test images"
     better = _Probe(_separable(noise=0.8), "m", 0)
     assert (better.check_majority().status, better.check_more_labels().status) == ("pass", "pass")
 
@@ -167,3 +174,7 @@ def test_command_prints_json_and_exits_with_3_on_failure(folder: Path, home: Pat
     assert type(failed.exception).__name__ == "CellsFailedError"
     assert "1 of 8 checks failed" in str(failed.exception)
     assert "what it means" in failed.stdout
+    assert "random weights score lower" in failed.stdout and "size=64, random" not in failed.stdout, "one model"
+    several = runner.invoke(application, [*command, "random:test_vit?size=32"], env={"COLUMNS": "100"})
+    assert "test_vit?size=32, random weights" in several.stdout
+    assert "found" in several.stdout and "Columns that do not fit" not in several.stdout

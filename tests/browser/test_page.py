@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from unseen.core.records import ModelCard, Result
+from unseen.core.records import Cell, ModelCard, Result
 from unseen.results.export import csv_lines
 from unseen.results.rows import long_rows
 from unseen.study import make_report, write_report
@@ -116,6 +116,17 @@ def test_nothing_sticks_out_or_overlaps(page_of: str, width: int, visit: Visit, 
     )
     crossed = [(a[4], b[4]) for chart in words for i, a in enumerate(chart) for b in chart[:i] if overlap(a, b)]
     assert crossed == []
+
+
+def test_words_of_charts_with_ticks_are_light_in_dark_mode(tmp_path: Path, visit: Visit) -> None:
+    """Ticks are rectangles in the page, as the cells of a matrix are, whose words keep their own colour."""
+    cells = [Cell("probe", model, "d", {"seed": seed}) for model in ("timm:a", "timm:b") for seed in (1, 2)]
+    results = [Result(cell, {"top1": 0.5 + number / 10}) for number, cell in enumerate(cells)]
+    page = visit(write_report(results, tmp_path / "page.html", title="Ticks"), color_scheme="dark")
+    assert page.locator('#probe figure svg [aria-roledescription="tick"]').count() == 4
+    colours = page.eval_on_selector_all("#probe figure svg text", "all => all.map(text => getComputedStyle(text).fill)")
+    assert colours
+    assert all(min(map(int, re.findall(r"\d+", colour)[:3])) > 120 for colour in colours), colours
 
 
 def overlap(a: list[float], b: list[float]) -> bool:

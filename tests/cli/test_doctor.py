@@ -25,12 +25,24 @@ def test_it_tells_versions_folders_and_extras(home: Path, capsys: pytest.Capture
     assert found["places"]["home"] == {"path": str(home), "state": "not created yet"}
     for name, (_, module) in EXTRAS.items():
         assert found["extras"][name]["installed"] == (importlib.util.find_spec(module) is not None)
-    assert not found["problems"] and found["next"][0].startswith("Next: ")
+    assert not [line for line in found["problems"] if line.startswith("Problem")] and found["next"][0].startswith(
+        "Next: "
+    )
 
 
 def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)
     assert any("UNSEEN_HOME" in line for line in examine(tmp_path)["problems"])
+
+
+@pytest.mark.parametrize(("torchvision", "noted"), [("0.28.0", True), ("0.28.0+cpu", False), ("missing", False)])
+def test_builds_of_different_indexes_are_noted(
+    torchvision: str, noted: bool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torchvision's operators do not load with another build of torch, so that `import timm` fails."""
+    versions = {"torch": "2.13.0+cpu", "torchvision": torchvision}
+    monkeypatch.setattr("unseen.cli.doctor._version", lambda name: versions.get(name, "1.0"))
+    assert any("different builds" in line for line in examine(home)["problems"]) == noted
 
 
 def test_it_prints_tables(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

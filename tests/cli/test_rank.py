@@ -69,7 +69,7 @@ def unavailable(monkeypatch: pytest.MonkeyPatch) -> str:
     from unseen.core import extras
 
     monkeypatch.setattr(extras, "reachable", lambda: False)
-    return "timm:hf-hub:nobody/nothing"
+    return "timm:hf-hub:missing/nothing"
 
 
 def test_a_model_that_is_not_available_is_in_the_table_and_the_others_go_on(

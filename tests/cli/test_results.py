@@ -254,7 +254,7 @@ def test_exports_say_what_they_leave_out(tmp_path: Path, capsys: pytest.CaptureF
     assert "2 older results of other weights or data left out" in out
 
 
-def test_metrics_of_a_benchmark_that_nobody_has_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_of_a_benchmark_that_is_not_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ResultsDatabase(tmp_path / FILE_NAME) as database:
         database.append(
             "s", Result(Cell("zsl", "m", "d", {"method": "ALE", "fold": "all", "split": "PS"}), {"zsl": 0.5, "H": 0.25})

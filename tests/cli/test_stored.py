@@ -138,6 +138,7 @@ def test_compare_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_report_from_stored_results(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--study", "fruit", "--models", "lite0", C, "--home", str(home)]) == 0
     out = capsys.readouterr().out
+    assert "Values are the mean over 2 settings on 1 dataset." in out
     page = Path(re.search(r"Report: (.*) \(8 results\)", out)[1])
     assert page == home / "reports" / "fruit.html"
     text = page.read_text()
@@ -145,6 +146,24 @@ def test_report_from_stored_results(home: Path, capsys: pytest.CaptureFixture[st
     assert "EfficientNet-Lite1" not in text
     assert main(["report", "--study", "vegetables", "--home", str(home)]) == 2
     assert "unknown study" in capsys.readouterr().err
+
+
+def test_datasets_are_chosen_by_paths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    photos, other = tmp_path / "photos", tmp_path / "other"
+    photos.mkdir()
+    other.mkdir()
+    names = [f"folder:{photos}", f"folder:{photos}?per_class=5", f"folder:{other}"]
+    home = str(stored(tmp_path / "home", [probe(A, 1, dataset=name) for name in names]))
+    for text, count in (("photos/", 1), ("other?per_class=2", None), ("photos?per_class=5", 1)):
+        code = main(["report", "--dataset", text, "--home", home, "--json"])
+        out = capsys.readouterr().out
+        assert code == (0 if count else 2) and (not count or json.loads(out)["results"] == count), text
+    stored(tmp_path / "options", [probe(A, 1, dataset=names[1])])
+    assert main(["results", "--dataset", "photos", "--home", str(tmp_path / "options")]) == 0
+    assert "Linear probe, photos, top-1" in capsys.readouterr().out
 
 
 def test_figures_are_one_column_wide(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,15 @@ def test_run_and_compare(home: Path, tmp_path: Path, make_folder, small_model: s
     assert "No test: several observations are of one dataset." in out
 
 
+def test_too_few_classes_are_refused_before_any_extraction(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["zsl", "run", str(images), "--models", small_model, "--dry-run"]
+    for split in ("PS", "SS"):
+        assert main([*command, "--split", split]) == 2
+        assert "4 and 2 are needed" in capsys.readouterr().err
+
+
 def test_methods_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", "methods", "--paper", "gbu"]) == 0
     assert "GFZSL-tran" in capsys.readouterr().out

@@ -97,7 +97,7 @@ def test_leaves_among_the_eligible_would_be_5684(wordnet: WordNet, imagenet_coun
 
 
 def test_an_ontology_of_ones_own_asks_for_no_images(wordnet: WordNet) -> None:
-    """The 782 images, the people and Table A are ImageNet's; an ontology has none of these unless asked for."""
+    """The 782 images, the people and Table A are ImageNet's; an ontology has none of these by default."""
     counts = dict.fromkeys(TREE.ids, 3)
     free = run_funnel(TREE, TREE.ids, filters_for(TREE, TREE.ids, ["tabby"], counts=counts))
     assert set(free.concepts) == {"siamese", "poodle", "sailor"}

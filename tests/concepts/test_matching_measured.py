@@ -1,4 +1,4 @@
-"""How often the audit is right, measured on names that somebody else wrote and a person settled.
+"""How often the audit is right, measured on names from other sources with synsets that a person assigned.
 
 Caltech-101: `wnids.tsv` beside the photographs, 89 classes. GBU: `gbu_settled.tsv` here, all classes of the five
 datasets, settled by reading the lists against WordNet and ImageNet-1K. A leak is a class that is a seen concept, or a

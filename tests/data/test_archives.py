@@ -135,7 +135,7 @@ def test_a_damaged_note_is_made_anew(tmp_path: Path, home: Path, damage: str) ->
     assert json.loads(good)["path"] == str(path)
 
 
-def test_a_home_that_cannot_be_written_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_cannot_be_written_stops_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     monkeypatch.setenv("UNSEEN_HOME", str(blocked))

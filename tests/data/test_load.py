@@ -106,7 +106,7 @@ def test_shuffled_labels_work_for_every_source_and_share_features() -> None:
     assert (dataset.id, dataset.features_id) == ("mine?shuffle_labels=1", "mine")
 
 
-def test_a_broken_plug_in_harms_nobody() -> None:
+def test_a_broken_plug_in_affects_no_other() -> None:
     class Raises(DatasetSource):
         def cards(self) -> list[DatasetCard]:
             raise RuntimeError("the disk\nis gone")

@@ -40,7 +40,7 @@ def test_rows_of_zeros_are_accepted_and_single_precision_does_not_change_the_sco
 
 
 def test_equal_distances_have_no_correlation() -> None:
-    """Two heaps of equal rows are told apart; rows that are all equally far from one another are not."""
+    """Two heaps of equal rows are distinguished; rows that are all equally far from one another are not."""
     assert parc(np.repeat([[0.0, 1.0, 5.0], [1.0, 0.0, 2.0]], 3, axis=0), [0] * 3 + [1] * 3) == pytest.approx(1.0)
     assert parc(np.eye(4), [0, 0, 1, 1]) == pytest.approx(0.0, abs=1e-6)
 

@@ -242,7 +242,7 @@ def test_a_benchmark_may_have_a_section_of_its_own(results: list[Result]) -> Non
 
 
 def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results: list[Result]) -> None:
-    """Seeds 22 to 45 with old weights, then seed 22 with new ones: they are not averaged, and it is said."""
+    """Seeds 22 to 45 with old weights, then seed 22 with new ones: they are not averaged, and the page states it."""
     own = [r for r in results if (r.cell.model, r.cell.dataset) == ("packaged:efficientnet-lite0", "packaged:grocery")]
     old = [dataclasses.replace(r, cell=dataclasses.replace(r.cell, revision="old+d"), recorded="2025") for r in own]
     new = dataclasses.replace(own[0], cell=dataclasses.replace(own[0].cell, revision="new+d"), metrics={"top1": 0.1})

@@ -67,6 +67,8 @@ def test_names_are_short_but_never_equal() -> None:
     assert short_names(paths, cards) == paths
     same = ["file:/a/mine.pth", "file:/b/mine.pth"]
     assert short_names(same, cards) == dict(zip(same, same, strict=True))
+    shuffled = ["folder:a/photos", "folder:a/photos?shuffle_labels=0"]
+    assert list(short_names(shuffled, {}).values()) == ["photos", "photos, shuffled labels"]
     assert short_names(["timm:b", "random:b"], cards) == {"timm:b": "b", "random:b": "b, random weights"}
 
 

@@ -212,7 +212,7 @@ def test_a_reader_writes_nothing(path: Path) -> None:
     [
         (sqlite3.SQLITE_CANTOPEN, False, True),
         (sqlite3.SQLITE_READONLY | 5 << 8, False, True),
-        (sqlite3.SQLITE_CANTOPEN, True, False),  # somebody may write
+        (sqlite3.SQLITE_CANTOPEN, True, False),  # a process may write
         (sqlite3.SQLITE_BUSY, False, False),
     ],
 )

@@ -27,6 +27,22 @@ def test_images_are_counted_once_per_model_and_cached_ones_apart(study: Study, h
     assert count_images(plan_study(more, bench=bench), bench) == (0, 24)
 
 
+def test_images_of_a_ranking_are_counted(images: Path, home: Path, small_model: str) -> None:
+    def counts(**options: object) -> tuple[int, int]:
+        study = Study("s", (small_model,), (f"folder:{images}",), {"rank": {"scores": ["logme"], **options}})
+        bench = Workbench(home, how=study.extraction)
+        found = count_images(plan_study(study, bench=bench), bench)
+        run_study(study, home, report=False)
+        return found
+
+    total = len(list(images.rglob("*.png")))
+    first, cached = counts()
+    assert 0 < first < total and cached == 0, "the training split"
+    assert counts(seed=1) == (0, first)
+    assert counts(sample=12, seed=2) == (12, 0)
+    assert counts(sample=12, seed=2, metric="balanced") == (0, 12)
+
+
 def test_a_dry_run_reports_counts(
     images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,19 @@ def test_only_what_is_new_is_evaluated(study: Study, home: Path) -> None:
     assert run(more, home).evaluated == 1
 
 
+def test_cached_results_belong_to_the_new_study_too(study: Study, home: Path) -> None:
+    first = run(study, home)
+    both = replace(study, name="other", benchmarks={"probe": {"seeds": [1, 2, 3], "solver": "logistic"}})
+    assert run(both, home).evaluated == 1
+    run(both, home)
+    with ResultsDatabase(home / "results.sqlite", read_only=True) as database:
+        assert database.count(study="s") == 2 and database.count(study="other") == 3
+        copies = [result for result in database.latest(study="other") if result in first.results]
+        stored = {result.cell.id: result.recorded for result in database.latest(study="s")}
+        assert [result.recorded for result in copies] == list(stored.values()), "when it was computed"
+        assert not database.verify().invalid
+
+
 def test_another_image_is_another_cell(study: Study, home: Path, images: Path) -> None:
     run(study, home)
     (images / "class0" / "000.png").rename(images / "class0" / "zzz.png")

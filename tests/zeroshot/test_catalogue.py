@@ -107,7 +107,7 @@ def test_a_plugin_brings_its_card_and_its_grid(small_problem: Problem) -> None:
 
 
 @pytest.mark.usefixtures("plugins")
-def test_a_broken_plugin_is_listed_with_its_reason_and_harms_nobody() -> None:
+def test_a_broken_plugin_is_listed_with_its_reason_and_affects_no_other() -> None:
     cards = {card.id: card for card in method_cards()}
     assert "No module named" in cards["GONE"].notes
     assert "NoSuchClass" in cards["LOST"].notes

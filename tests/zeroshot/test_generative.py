@@ -21,7 +21,7 @@ def test_the_same_bits_twice(kind: type, small_problem: Problem) -> None:
     threads = torch.get_num_threads()
     state = torch.random.get_rng_state()
     first = kind(epochs=1, hidden=32, device="cpu").fit(X, y, S)
-    torch.manual_seed(99)  # nobody else's draws count
+    torch.manual_seed(99)  # other random numbers change nothing
     np.random.default_rng().random(7)
     again = kind(epochs=1, hidden=32, device="cpu").fit(X, y, S)
     torch.random.set_rng_state(state)

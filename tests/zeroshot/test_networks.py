@@ -113,7 +113,7 @@ def test_training_on_a_cpu_has_one_thread_and_gives_the_others_back() -> None:
 def test_an_epoch_of_f_clswgan_is_a_pass_of_its_generator(
     images: tuple[np.ndarray, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """24 images in steps of 10 are three steps of G, unless more are asked for at least."""
+    """24 images in steps of 10 are three steps of G, unless the minimum is higher."""
     found = {}
     for least in (1, 3, 4):
         monkeypatch.setattr("unseen.zeroshot.f_clswgan._LEAST_STEPS", least)

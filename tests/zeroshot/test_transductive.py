@@ -40,7 +40,7 @@ def test_gfzsl_tran_is_expectation_maximisation(small_problem: Problem) -> None:
 def test_gfzsl_tran_leaves_classes_that_it_knows_as_they_are(small_problem: Problem) -> None:
     X, y, S, x = arrays(small_problem)
     moved, still = GFZSLTran().fit(X, y, S).scores(x, S), GFZSL().fit(X, y, S).scores(x, S)
-    # Densities are told apart by differences: of one known class and another.
+    # Differences distinguish densities: of one known class and another.
     np.testing.assert_allclose(moved[:, :20] - moved[:, :1], still[:, :20] - still[:, :1], rtol=1e-6, atol=1e-6)
     assert not np.allclose(moved[:, 20:], still[:, 20:])
     known = GFZSLTran().fit(X, y, S).scores(x, S[:20])

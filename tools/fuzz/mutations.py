@@ -1,4 +1,4 @@
-"""Damage, blind and by format: what a bad disk, a careless program or somebody with intent makes of a file."""
+"""Damage, blind and by format: what a bad disk, a faulty program or an attacker makes of a file."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from unseen.data.load import resolve_dataset
 from unseen.data.subset import rank_in_class
 from unseen.features import FeatureRows
 from unseen.metrics import softmax
+from unseen.reports.wording import counted
 from unseen.stats import accuracy_interval, decide, mean_interval
 
 MODEL = "packaged:efficientnet-lite0"
@@ -44,8 +45,9 @@ SHUFFLES = 10
 SHUFFLE_LEVEL = 0.999
 #: Probes train on at most this many images.
 MOST_TRAINING_IMAGES = 2_000
-#: With fewer test images, a model that is not significantly better than random weights is no failure.
+#: With fewer test images, a difference that is not significant is a warning, not a failure.
 FEW_TEST_IMAGES = 50
+_TOO_FEW = f"Fewer than {FEW_TEST_IMAGES} test images may not show a difference."
 #: Largest class over smallest class from which on the balance is reported.
 IMBALANCE = 10
 #: Architecture of the random baseline if the model's own is unknown.
@@ -179,6 +181,7 @@ def check_balance(dataset: Dataset) -> Check:
     train, test = (np.bincount(dataset.split(s).labels, minlength=len(dataset.class_names)) for s in ("train", "test"))
     untested = [dataset.class_names[k] for k in np.flatnonzero((train > 0) & (test == 0)).tolist()]
     used = train[train > 0]
+    sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (used.min(), used.max())))
     meaning = "Top-1 accuracy is dominated by large classes: report accuracy per class."
     if untested:
         examples = ", ".join(untested[:3]) + (" and others" if len(untested) > 3 else "")
@@ -186,7 +189,7 @@ def check_balance(dataset: Dataset) -> Check:
     return _check(
         "classes are balanced",
         not untested and used.max() < IMBALANCE * used.min(),
-        f"{used.min()} to {used.max()} training images per class, {len(used)} classes",
+        f"{sizes} training images per class, {len(used)} classes",
         meaning,
         status="warning",
     )
@@ -215,7 +218,7 @@ def check_copies(bench: Workbench, model: str, data: str) -> Check:
     """Check that no test image is a copy of a training image."""
     report = find_duplicates(image_set(bench, model, data))
     crossing = report.between_splits.get(("test", "train"), 0)
-    found = f"{crossing} test images" if crossing else "none"
+    found = counted(crossing, "test image") if crossing else "none"
     meaning = "Test accuracy is too high: models are tested on images of their training set (unseen audit --images)."
     return _check("no copies between training and test images", not crossing, found, meaning)
 
@@ -264,13 +267,16 @@ class _Probe:
         largest = np.bincount(self.labels[self.chosen]).argmax()
         share = float((self.test.labels == largest).mean())
         interval = accuracy_interval(self.correct)
+        few = len(self.correct) < FEW_TEST_IMAGES
+        meaning = "Features do not separate these classes: check labels, image size and weights, or add images."
         limits = f"{100 * interval.low:.1f}, {100 * interval.high:.1f}"
         return _check(
             "accuracy is above the majority class",
             interval.low > share,
             f"{100 * interval.value:.1f} % [{limits}], majority class {100 * share:.1f} %",
-            "Features do not separate these classes: check labels, image size and weights, or add images.",
+            _TOO_FEW if few else meaning,
             model=self.model,
+            status="warning" if few else "fail",
         )
 
     def check_shuffled_labels(self) -> Check:
@@ -310,14 +316,13 @@ class _Probe:
             return Check(name, self.model, "skipped", "no architecture with random weights to compare with")
         _, own, other = np.intersect1d(self.test.index, rows["test"].index, return_indices=True)
         trained, random = self.correct[own], self.fit(rows["train"].labels, rows=rows)[other]
-        gain = f"difference {100 * (trained.mean() - random.mean()):+.1f} on {len(own)} images"
         few = len(own) < FEW_TEST_IMAGES
         meaning = "The weights may not have been loaded (unseen results record), or training did not help on this data."
         return _check(
             name,
             _is_better(trained, random),
-            f"{100 * random.mean():.1f} % ({baseline}), {gain}",
-            f"Fewer than {FEW_TEST_IMAGES} test images may not show a difference." if few else meaning,
+            f"{100 * random.mean():.1f} %, {100 * (trained.mean() - random.mean()):+.1f} points on {len(own)} images",
+            f"{_TOO_FEW if few else meaning} Random weights: {baseline}.",
             model=self.model,
             status="warning" if few else "fail",
         )

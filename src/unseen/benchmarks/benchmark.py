@@ -70,6 +70,10 @@ class Benchmark(ABC):
         """
         return ()
 
+    def counted(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[tuple[str | Dataset, str]]:
+        """Return the datasets and splits whose images `--dry-run` counts, also if `evaluate` extracts them."""
+        return [(each.dataset, each.split) for each in self.features(cells, bench)]
+
     def divide(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Sequence[Cell]]:
         """Return the parts of a group that workers evaluate and store one by one; the whole group by default."""
         return [cells]

@@ -1,8 +1,9 @@
 """Text for a paper: what to cite for some results, as BibTeX, and the paragraph that describes the method.
 
 A benchmark has a sentence with the names of its parameters in braces (`BenchmarkInfo.sentence`). If a parameter has
-several values, the sentence lists them all. Parameters that the sentence does not name follow by name and value, so
-that the paragraph states every setting that can change a number; the findings of the run records follow.
+several values, the sentence lists them all. Parameters that the sentence does not name follow by name and value unless
+they have their defaults, so that the paragraph states every setting that can change a number; the findings of the run
+records follow.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
-from unseen.benchmarks.benchmark import cell_citations, references
-from unseen.core.identity import Values, canonical_json
+from unseen.benchmarks.benchmark import BENCHMARKS, cell_citations, references
+from unseen.core.identity import Values, canonical_json, parameters_of
 from unseen.core.records import DatasetCard, Details, ModelCard, Result
+from unseen.features import Extraction
 from unseen.reports.wording import listed
 from unseen.results.comparability import SEED, current, flat, sort_key, value_text
 from unseen.results.grid import by_benchmark
@@ -96,15 +98,27 @@ def _paragraph(benchmark: str, results: Sequence[Result], names: DisplayNames) -
     if not named <= values.keys():  # results of an older version lack a parameter: state only what they carry
         sentence, named = f"The benchmark {benchmark} was run", set()
     sentences = [f"{sentence.format(**values)}."]
-    others = [f"{name} {text}" for name, text in values.items() if name not in named and name != SEED]
+    rest = {name: text for name, text in values.items() if name not in named and name != SEED}
+    defaults = _defaults(benchmark)
+    others = [f"{name} {text}" for name, text in rest.items() if text != defaults.get(name)]
     if others:
         sentences.append(f"Other settings: {'; '.join(others)}.")
+    if len(others) < len(rest):
+        sentences.append("All other settings have their default values.")
     sentences.append(_counts(results, values.get(SEED), names))
     versions = sorted({result.cell.version for result in results if result.cell.version})
     packages = sorted({result.environment["unseen"] for result in results if "unseen" in result.environment})
     used = f"unseen {listed(packages)}".strip()
     used += f", protocol and method versions {listed(versions)}" if versions else ""
     return " ".join([*sentences, f"Computed with {used}."])
+
+
+def _defaults(benchmark: str) -> dict[str, str]:
+    """Return the default of each parameter as text; none for a benchmark that is not installed."""
+    if benchmark not in BENCHMARKS:
+        return {}
+    defaults = {**parameters_of(BENCHMARKS.get(benchmark)()), "extraction": parameters_of(Extraction())}
+    return {name: _parameter_text(value) for name, value in flat(defaults).items()}
 
 
 def _counts(results: Sequence[Result], seeds: str | None, names: DisplayNames) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,13 +10,14 @@ from rich.text import Text
 from typer import Argument, Option
 
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
-from unseen.benchmarks.audit import MODEL, SEEN_SETS, run_checks
+from unseen.benchmarks.audit import MODEL, SEEN_SETS, Check, run_checks
 from unseen.benchmarks.workbench import Workbench
 from unseen.cli.application import HomeOption, JsonOption, split_names
 from unseen.cli.tables import ConsoleProgress, console, count, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UnknownNameError
 from unseen.core.files import home as home_folder
 from unseen.data.load import resolve_dataset
+from unseen.reports.wording import short_names
 
 _STYLES = {"pass": "green", "warning": "yellow", "fail": "bold red", "skipped": "dim"}
 
@@ -59,13 +61,7 @@ def check(
     if as_json:
         print_json([each.to_dict() for each in found])
     else:
-        print_table(
-            ["check", "result", "model", "found", "what it means"],
-            [[e.name, Text(e.status, _STYLES[e.status]), e.model, e.found, e.meaning] for e in found],
-            title=f"Sanity checks of {data}",
-            prose=("check", "found", "what it means"),
-            keep=("check", "result", "found", "what it means"),
-        )
+        _print_checks(found, f"Sanity checks of {data}", names)
     failed = [each for each in found if each.status == "fail"]
     if failed:
         raise CellsFailedError(
@@ -73,3 +69,17 @@ def check(
         )
     if not as_json:
         say(f"No check failed; {count(sum(each.status == 'warning' for each in found), 'warning')}.")
+
+
+def _print_checks(found: Sequence[Check], title: str, models: Sequence[str]) -> None:
+    """Print a table; the column of models only if there are several, that of meanings only if a check did not pass."""
+    columns: dict[str, list[str | Text]] = {
+        "check": [each.name for each in found],
+        "result": [Text(each.status, _STYLES[each.status]) for each in found],
+        "model": [short_names(models, {}).get(each.model, "") for each in found] if len(models) > 1 else [],
+        "found": [each.found for each in found],
+        "what it means": [each.meaning for each in found] if any(each.meaning for each in found) else [],
+    }
+    shown = {heading: texts for heading, texts in columns.items() if texts}
+    rows = zip(*shown.values(), strict=True)
+    print_table(list(shown), rows, title=title, prose=("check", "found", "what it means"), keep=list(shown))

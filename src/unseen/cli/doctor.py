@@ -61,6 +61,12 @@ def examine(home: Path | None = None) -> Values:
     problems = [
         f"Problem: {name} is not installed; reinstall unseen." for name, v in versions.items() if v == "missing"
     ]
+    torch_build, torchvision_build = (versions[name].partition("+")[2] for name in ("torch", "torchvision"))
+    if torch_build != torchvision_build and "missing" not in (versions["torch"], versions["torchvision"]):
+        problems.append(
+            f"Note: torch {versions['torch']} and torchvision {versions['torchvision']} are different builds. unseen "
+            "works around this, but `import timm` alone can fail: reinstall both from one package index."
+        )
     places = {"home": _place(base), "features": _place(base / "features")}
     if places["home"]["state"] == "not writable":
         problems.append(f"Problem: {base} cannot be written to. Set UNSEEN_HOME, or give --home.")

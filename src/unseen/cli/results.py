@@ -24,6 +24,7 @@ from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, U
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values, to_json
 from unseen.core.records import Result
+from unseen.data.load import resolve_dataset
 from unseen.results import render
 from unseen.results.comparability import older_note
 from unseen.results.database import FILE_NAME, ResultsDatabase
@@ -286,7 +287,7 @@ def selected(
             found = [
                 like
                 for name in wanted or ()
-                for like in (stored_models(name, known, parts=parts) if column == "model" else [name])
+                for like in (_STORED[column](name, known, parts) if column in _STORED else [name])
             ]
             for name in found:
                 if name not in known:
@@ -297,16 +298,26 @@ def selected(
         yield database, chosen
 
 
-def stored_models(name: str, known: Sequence[str], *, parts: bool = True) -> list[str]:
+def stored_models(name: str, known: Sequence[str], parts: bool = True) -> list[str]:
     """Return the stored models with an id, of a file with any options, or whose ids match a pattern or a part.
 
     If there is none, return the name unchanged.
     """
-    resolved = name if name in known else resolve_model(name, Path())
-    if resolved in known:
-        return [resolved]
-    like = [each for each in known if each.startswith(f"{resolved}?")]
+    like = _stored(name, known, resolve_model)
     return like or [each for each in known if parts and (fnmatchcase(each, name) or name in each)] or [name]
+
+
+def _stored_datasets(name: str, known: Sequence[str], _parts: bool) -> list[str]:
+    return _stored(name, known, resolve_dataset) or [name]
+
+
+_STORED = {"model": stored_models, "dataset": _stored_datasets}
+
+
+def _stored(name: str, known: Sequence[str], resolve: Callable[[str, Path], str]) -> list[str]:
+    """Return the stored id of a name or path, or the ids of its file or folder with any options."""
+    resolved = name if name in known else resolve(name, Path())
+    return [resolved] if resolved in known else [each for each in known if each.startswith(f"{resolved}?")]
 
 
 def _export(

@@ -443,7 +443,8 @@ def dataset_cards_of(found: Collection[Result]) -> dict[str, DatasetCard]:
     listed, cards = _listed_cards(SOURCES, datasets), {}
     for dataset in datasets:
         if card := listed.get(dataset.partition("?")[0]):
-            options = [f"{key} {value}" for key, value in Name.parse(dataset).options.items() if key != "root"]
+            own = Name.parse(dataset).options.items()
+            options = [f"{key} {value}" for key, value in own if key not in ("root", "shuffle_labels")]
             cards[dataset] = replace(card, id=dataset, name=", ".join([card.name or card.id, *options]))
     return cards
 

@@ -2,7 +2,7 @@
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const about = JSON.parse(document.getElementById("page").textContent);
 
-// What the page carries is unpacked when it is first asked for, and once.
+// Charts and cells are unpacked once, when they are first needed.
 const unpacked = new Map();
 const unpack = (id) => {
   if (!unpacked.has(id)) {

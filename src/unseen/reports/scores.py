@@ -42,13 +42,15 @@ def scores_section(material: Material, benchmark: str) -> Section | None:
         return None
     headline, *others = (make_grid(groups, [metric]) for metric in metrics)
     titles = {column: _title(column, material) for column in headline.columns}
-    standings = _standings(headline)
+    standings, over = _standings(headline), _over(headline)
+    text, *evidence = lead_sentence(standings, material.names)
+    text += f" Values are the {over}." if over else ""
     return Section(
         title=f"{benchmark.capitalize()}: {headline.columns[0].style.spoken} by model and dataset",
         anchor=benchmark,
         prose=_prose(headline),
         points=[(title, _leader(headline, column, material.names)) for column, title in titles.items()],
-        headlines=[Headline(benchmark.capitalize(), *lead_sentence(standings, material.names))] if standings else [],
+        headlines=[Headline(benchmark.capitalize(), text, *evidence)] if standings else [],
         standings=standings,
         legend=material.legend(headline.models),
         figures=[_figure(headline, column, material.keys, title) for column, title in titles.items()],
@@ -79,12 +81,19 @@ def _means(grid: Grid) -> dict[str, list[Summary]]:
     return {m: own for m, own in found.items() if len(own) == len(grid.columns)}
 
 
+def _over(grid: Grid) -> str:
+    """State what the mean of several columns is over; "" for one column."""
+    columns, datasets = len(grid.columns), len({column.dataset for column in grid.columns})
+    settings = "" if columns == datasets else f"{columns} settings on "
+    return f"mean over {settings}{counted(datasets, 'dataset')}" if columns > 1 else ""
+
+
 def _standings(grid: Grid) -> list[Standing]:
     """Return the mean over datasets of every model that has them all, with its confidence interval."""
-    style, many = grid.columns[0].style, len(grid.columns)
+    style, over = grid.columns[0].style, _over(grid)
     if not style.percent or not style.higher_is_better:
         return []
-    question = f"{grid.benchmark.capitalize()}: {style.spoken}" + (f", mean over {many} datasets" if many > 1 else "")
+    question = f"{grid.benchmark.capitalize()}: {style.spoken}" + (f", {over}" if over else "")
     return [
         Standing(question, model, mean_candidate(own), [cell for summary in own for cell in summary.cells])
         for model, own in _means(grid).items()

@@ -33,8 +33,9 @@ def short_names(ids: Iterable[str], cards: Mapping[str, ModelCard] | Mapping[str
         source, _, rest = identifier.partition(":")
         rest = Path(rest.partition("?")[0]).name if source in _ON_DISK else rest
         name = (card.name if card else "") or rest or identifier
-        unnamed = source == _RANDOM and rest and _RANDOM not in name.lower()
-        names[identifier] = f"{name}, random weights" if unnamed else name
+        if source == _RANDOM and rest and _RANDOM not in name.lower():
+            name = f"{name}, random weights"
+        names[identifier] = f"{name}, shuffled labels" if "shuffle_labels=" in identifier else name
     taken = Counter(names.values())
     return {identifier: name if taken[name] == 1 else identifier for identifier, name in names.items()}
 

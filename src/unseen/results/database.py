@@ -120,6 +120,14 @@ class ResultsDatabase:
         with self._writing("append to") as connection:
             insert(connection, row, metrics, shared)
 
+    def add_to_study(self, study: str, cells: Iterable[Cell]) -> None:
+        """Append the newest result of each of these cells under a study that has none of the cell."""
+        own = {row["cell"] for row in self._rows("SELECT DISTINCT cell FROM result WHERE study = ?", [study])}
+        if others := self.cells([cell for cell in cells if cell.id not in own]):
+            with self._writing("append to") as connection:
+                for result in others:
+                    insert(connection, *to_row(study, result))
+
     def done(self, cells: Iterable[Cell]) -> set[str]:
         """Return the ids of those cells whose newest result is a success with the right digest."""
         newest = (

@@ -56,7 +56,7 @@ def to_row(study: str, result: Result) -> tuple[Fields, list[tuple[str, float | 
         "parameters": canonical_json(dict(cell.parameters)),
         "error": result.error,
         "seconds": float(result.seconds),
-        "recorded": datetime.now(UTC).isoformat(timespec="microseconds"),
+        "recorded": result.recorded or datetime.now(UTC).isoformat(timespec="microseconds"),
         "sweep": _pack("sweep", [dict(trial) for trial in result.sweep], shared),
         "details": _pack_values("details", result.details, shared),
         "environment": _pack("environment", dict(result.environment), shared),

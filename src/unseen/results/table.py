@@ -224,11 +224,13 @@ def mark_of(name: str, decision: Decision) -> Mark:
 def grid_notes(grid: Grid, columns: Sequence[Column]) -> list[str]:
     """Return the sentences below a table: what the numbers are, and what marks mean."""
     cells = [grid.cells[model, column] for model in grid.models for column in columns if (model, column) in grid.cells]
-    return summary_notes(
-        cells,
-        marked=any(mark_of(model, grid.decisions[c]) for c in columns for model in grid.decisions[c].order),
-        older=sum(grid.groups[number].older for number in {column.group for column in columns}),
+    decisions = [grid.decisions[column] for column in columns]
+    marked = any(mark_of(model, decision) for decision in decisions for model in decision.order)
+    notes = summary_notes(
+        cells, marked=marked, older=sum(grid.groups[number].older for number in {column.group for column in columns})
     )
+    tied = any(len(decision.possibly_best) == len(decision.order) > 1 for decision in decisions)
+    return [*notes, TIED_NOTE] if tied and not marked else notes
 
 
 def summary_notes(cells: Sequence[Summary], *, marked: bool, older: int = 0) -> list[str]:
@@ -258,6 +260,8 @@ def _range(values: Sequence[float | None], text: Callable[[Any], str]) -> str:
     return " to ".join(dict.fromkeys(map(text, (min(known), max(known))))) if known else ""
 
 
+#: Why no number is bold.
+TIED_NOTE = "No value is bold: all models are statistically tied."
 #: What bold numbers mean, in every output.
 MARK_NOTE = "Bold: the best, or statistically tied with it (95 %, multiple comparisons with the best)"
 

@@ -114,6 +114,7 @@ def run_study(
         inbox.collect(study.name, writer, lambda owner: not leases.is_alive(owner))  # results of killed runs
         since = database.last()
         plan = plan_study(study, bench=bench, database=database)
+        database.add_to_study(study.name, (cell for cell in plan.cells if cell.id in plan.done))
         if on_plan is not None:
             on_plan(plan)
         if plan.groups:

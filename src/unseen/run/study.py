@@ -251,8 +251,8 @@ def count_images(plan: Plan, bench: Workbench) -> tuple[int, int]:
     for benchmark, group in plan.groups:
         with suppress(UnseenError):
             model = group[0].model
-            for wanted in benchmark.features(group, bench):
-                for dataset, split in bench.extractions(model, wanted.dataset, wanted.split):
+            for data, name in benchmark.counted(group, bench):
+                for dataset, split in bench.extractions(model, data, name):
                     images = dataset.split(split)
                     stored = bench.store.manifests(model, dataset.features_id, split)
                     cached = any(one.complete and one.key.fingerprint == images.fingerprint for one in stored)

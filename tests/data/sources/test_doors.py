@@ -247,6 +247,6 @@ def test_offline_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     extras.reachable.cache_clear()
     try:
         with pytest.raises(DataError, match=r"cannot be reached\. In the cache"):
-            load_dataset("hf:nobody/nothing")
+            load_dataset("hf:missing/nothing")
     finally:
         extras.reachable.cache_clear()

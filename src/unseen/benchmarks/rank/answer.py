@@ -105,7 +105,8 @@ def _fold_notes(judged: Sequence[RankDetails]) -> list[str]:
     alone = max((d.images - d.evaluated for d in judged if d.evaluated), default=0)
     found = [f"{groups:,} groups of images: cross-validation divides none"] if groups else []
     if copies:
-        found.append(f"{copies:,} images are near-duplicates of others, by their features: they share a fold with them")
+        text = "images are near-duplicates of others" if copies > 1 else "image is a near-duplicate of another"
+        found.append(f"{copies:,} {text}, by their features: near-duplicates share a fold")
     if alone:
         found.append(
             f"{alone:,} images are the only ones of their class (or group of their class), so that their accuracy is "

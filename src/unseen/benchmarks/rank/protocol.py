@@ -164,6 +164,9 @@ class RankBenchmark(Benchmark):
             found.append(replace(cell, parameters=own))
         return found
 
+    def counted(self, cells: Sequence[Cell], bench: Workbench) -> list[tuple[str | Dataset, str]]:
+        return [(ScoredImages(bench, cells, split=self.split, sample=self.sample, seed=self.seed).dataset, self.split)]
+
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         if not cells[0].model.startswith(GIVEN):
             bench.backbone(cells[0].model)  # one that does not load fails all of its cells at once, with its own reason

@@ -81,7 +81,7 @@ class _Ranked:
         return [c for c in self.ranking.ranked if math.isfinite(c.expected)]
 
     def parts(self) -> Iterator[Part]:
-        ranking, names = self.ranking, self.material.names
+        ranking, names = self.ranking, {**self.material.names, **self.material.dataset_names}
         cells = {
             c.model: [
                 r.cell.id for r in self.own if r.ok and r.cell.model == c.model and r.cell.dataset == ranking.dataset

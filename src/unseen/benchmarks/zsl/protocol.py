@@ -161,6 +161,12 @@ class ZslBenchmark(PromptOptions, Benchmark):
         y = np.concatenate([split.labels for split in dataset.splits.values()])
         parts = np.repeat(list(dataset.splits), [len(split) for split in dataset.splits.values()])
         roles, classes = self._roles(parts, y), len(dataset.class_names)
+        unseen = round(self.share * classes)
+        if self.split == "PS" and not getattr(dataset, "protocol", "") and (unseen < 2 or classes - unseen < 4):
+            raise DataError(
+                f"--share {self.share:g} of the {classes} classes of {dataset.id!r} leaves {classes - unseen} seen and "
+                f"{unseen} unseen classes; 4 and 2 are needed. Add classes, or change the share."
+            )
         if self.split != "PS" or len(np.intersect1d(y[roles.train], y[roles.old])) < classes:
             _, lost = self._divide(dataset, y, roles)
             if empty := [f"{name!r} ({why})" for name, why in lost.items() if why in (_NO_TRAINING, _NO_IMAGE)]:

@@ -1,4 +1,4 @@
-"""Listing images by concept: mixed layouts, odd names in tars, errors that name what is there."""
+"""Listing images by concept: mixed layouts, odd names in tars, errors that name the files."""
 
 from __future__ import annotations
 
