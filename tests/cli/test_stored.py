@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.benchmarks.compare import boards, duels, place_text
+from unseen.benchmarks.compare import boards, duels
 from unseen.cli import main
 from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
@@ -167,10 +167,10 @@ def test_figures_are_one_column_wide(home: Path, tmp_path: Path, capsys: pytest.
 
 def test_statistically_tied_models_share_places(home: Path) -> None:
     with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
-        (board,) = boards(database.latest())
-    column = board.columns[-1]
-    assert {m: place_text(board.places[m, column]) for m in board.models} == {A: "1–2", B: "1–2", C: "3"}
-    assert board.models[-1] == C
+        (board,) = boards(database.latest(), {})
+    assert {row[0].hint: row[-1].place for row in board.rows} == {A: (1, 2), B: (1, 2), C: (3, 3)}
+    assert [row[-1].below.rpartition("place ")[2] for row in board.rows] == ["1–2", "1–2", "3"]
+    assert board.row_keys[-1] == C
 
 
 def scored(model: str, value: float) -> Result:
@@ -183,12 +183,10 @@ def test_scores_without_intervals_are_ordered_by_value_and_claim_nothing(
 ) -> None:
     """The names are in the opposite order of the values."""
     results = [scored("a:poor", 0.1), scored("b:fair", 0.5), scored("c:good", 0.9), scored("d:good", 0.9)]
-    (board,) = boards(results)
-    assert board.models == ["c:good", "d:good", "b:fair", "a:poor"]
-    (column,) = board.columns
-    places = [board.places[model, column] for model in board.models]
-    assert [place_text(place) for place in places] == ["1–2", "1–2", "3", "4"]
-    assert not board.tested(column)
+    (board,) = boards(results, {})
+    assert board.row_keys == ["c:good", "d:good", "b:fair", "a:poor"]
+    assert [row[-1].note for row in board.rows] == [f"place {place} by value" for place in ("1–2", "1–2", "3", "4")]
+    assert {row[-1].place for row in board.rows} == {None}
     folder = stored(tmp_path / "scores", results)
     page = tmp_path / "board.html"
     assert main(["leaderboard", "--home", str(folder), "--markdown", "-", "--out", str(page)]) == 0
@@ -198,13 +196,13 @@ def test_scores_without_intervals_are_ordered_by_value_and_claim_nothing(
     assert "they are ordered by value, and differences are not tested" in page.read_text()
     assert main(["leaderboard", "--home", str(folder), "--json", "--out", str(page)]) == 0
     (row, *_) = json.loads(capsys.readouterr().out)[0]["rows"]
-    assert row["model"] == "c:good" and not any(c["tested"] for c in row["columns"].values())
+    assert row["id"] == "c:good" and not any("place" in cell for cell in row["cells"])
 
 
 def test_a_column_with_one_untested_value_is_ordered_by_value() -> None:
     bare = Result(probe(B, 1).cell, {"top1": 0.99})
-    (board,) = boards([probe(A, 1), bare, probe(C, 1)])
-    assert board.models == [B, A, C] and not any(map(board.tested, board.columns))
+    (board,) = boards([probe(A, 1), bare, probe(C, 1)], {})
+    assert board.row_keys == [B, A, C] and {row[-1].place for row in board.rows} == {None}
 
 
 def test_a_leaderboard_of_two_homes(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,7 +210,7 @@ def test_a_leaderboard_of_two_homes(home: Path, tmp_path: Path, capsys: pytest.C
     page = tmp_path / "board.html"
     assert main(["leaderboard", str(home), str(other), "--out", str(page), "--json"]) == 0
     (board,) = json.loads(capsys.readouterr().out)
-    assert "timm:resnet18" in [row["model"] for row in board["rows"]]
+    assert "timm:resnet18" in [row["id"] for row in board["rows"]]
     text = page.read_text()
     assert "1 cell in several of them, with the same numbers" in text
     assert "Results are in one column only if" in text

@@ -9,8 +9,6 @@ from typer import Argument, Option
 
 from unseen.benchmarks.compare import (
     Duel,
-    board_json,
-    board_table,
     boards,
     comparison_page,
     difference_chart,
@@ -134,12 +132,10 @@ def leaderboard(
     if as_json and markdown == "-":
         raise UsageError("only one of --json and --markdown - can go to standard output.")
     merged = merge(sources or [home_folder(home)])
-    found = boards(merged.results)
-    names = display_names(merged.results)
-    tables = [board_table(board, names) for board in found]
-    page = leaderboard_page(merged, found, tables).write(out or home_folder(home) / "reports" / "leaderboard.html")
+    tables = boards(merged.results, display_names(merged.results))
+    page = leaderboard_page(merged, tables).write(out or home_folder(home) / "reports" / "leaderboard.html")
     if as_json:
-        print_json([board_json(board, names) for board in found])
+        print_json([table.to_dict() for table in tables])
     if markdown:
         write_lines(markdown, ["\n".join(map(markdown_table, tables))])
         say_written(markdown)
@@ -150,4 +146,4 @@ def leaderboard(
     if merged.differing:
         cells = count(len(merged.differing), "cell")
         say(f"{cells} with other numbers in another source: the newest counts.", error=aside)
-    say(f"Leaderboard: {page} ({count(len(found), 'board')})", error=aside)
+    say(f"Leaderboard: {page} ({count(len(tables), 'board')})", error=aside)

@@ -54,6 +54,7 @@ class TableCell:
         metric: how to format the value.
         n: number of test images behind the value.
         chance: value of guessing.
+        place: range of ranks on a leaderboard.
     """
 
     text: str = ""
@@ -68,6 +69,7 @@ class TableCell:
     metric: MetricStyle | None = None
     n: int | None = None
     chance: float | None = None
+    place: tuple[int, int] | None = None
 
     @property
     def shown(self) -> str:
@@ -99,8 +101,8 @@ class TableCell:
         found: dict[str, object] = {"value": self.value, "mark": self.mark}
         if self.interval is not None and math.isfinite(self.interval.low):
             found |= {"low": self.interval.low, "high": self.interval.high, "level": self.interval.level}
-        found |= {name: value for name, value in (("n", self.n), ("chance", self.chance)) if value is not None}
-        return found
+        known = {"n": self.n, "chance": self.chance, "place": self.place}
+        return found | {name: value for name, value in known.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,10 @@ class Table:
 
     def to_dict(self) -> dict[str, object]:
         """Return the table as JSON values, numbers in full precision."""
-        rows = [{"name": row[0].shown, "cells": [cell.to_dict() for cell in row[1:]]} for row in self.rows]
+        rows = [
+            {"name": row[0].shown, "id": key, "cells": [cell.to_dict() for cell in row[1:]]}
+            for row, key in zip(self.rows, self.row_keys or [None] * len(self.rows), strict=True)
+        ]
         texts = {"caption": self.caption, "columns": list(self.columns), "notes": list(self.notes)}
         return {**texts, "rows": rows, "footnote": self.footnote}
 
