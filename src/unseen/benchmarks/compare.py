@@ -20,10 +20,8 @@ from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.page import Page
 from unseen.reports.theme import NEUTRAL, PALETTE, SYMBOLS, Key
 from unseen.reports.wording import counted, listed
-from unseen.results.comparability import value_text
 from unseen.results.export import Merged
 from unseen.results.grid import Column, Grid, Summary, grids
-from unseen.results.info import MetricStyle
 from unseen.results.table import DisplayNames, Table, TableCell, grid_table, parted
 from unseen.stats import Difference
 
@@ -62,26 +60,18 @@ class Duel:
         return (self.first.images or 0) if self.first.images == self.second.images else 0
 
     @property
-    def style(self) -> MetricStyle:
-        return self.column.style
-
-    @property
-    def setting(self) -> dict[str, str]:
-        return {name: value_text(value) for name, value in self.column.setting}
-
-    @property
     def verdict(self) -> int:
         """Return 1 if the first is significantly better, -1 if the second is, 0 otherwise."""
         return int(math.copysign(1, self.found.value)) if self.found.significant else 0
 
     def label(self, names: DisplayNames) -> str:
         """Return the question in words, such as "probe on Grocery, shots 5"."""
-        parts = [f"{self.column.benchmark} on {names.get(self.column.dataset, self.column.dataset)}"]
-        return ", ".join([*parts, *(f"{name} {value}" for name, value in self.setting.items())])
+        column = self.column
+        return ", ".join([f"{column.benchmark} on {names.get(column.dataset, column.dataset)}", *column.words])
 
     def shown(self, value: float) -> str:
         """Return a difference as text; never "-0.0"."""
-        return f"{round(100 * value, 1) + 0.0:+.1f}" if self.style.percent else f"{value:+.4g}"
+        return f"{round(100 * value, 1) + 0.0:+.1f}" if self.first.style.percent else f"{value:+.4g}"
 
 
 def duels(results: Sequence[Result], first: str, second: str) -> list[Duel]:
@@ -129,9 +119,9 @@ def _difference(duel: Duel, names: DisplayNames) -> str:
         value, sides = value.reversed(), sides[::-1]
     better, worse = (names[side.model] for side in sides)
     if value.value == 0:
-        return f"{better} and {worse} are equal at {duel.style.text(duel.first.value)}"
+        return f"{better} and {worse} are equal at {duel.first.style.text(duel.first.value)}"
     gap, low, high = (duel.shown(each).removeprefix("+") for each in (value.value, value.low, value.high))
-    unit = " points" if duel.style.percent else ""
+    unit = " points" if duel.first.style.percent else ""
     sure = "significant" if duel.verdict else "not significant" if duel.how else "not tested: no interval is stored"
     return f"{better} leads {worse} by {gap}{unit}{f' [{low}, {high}]' if duel.how else ''}, {sure}"
 
@@ -162,9 +152,9 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Disp
     }
     rows = [
         {"question": duel.label(names), **interval_fields(duel.found, 100), "verdict": keys[duel.verdict].label}
-        | {"shown": f"{duel.style.text(duel.first.value)} and {duel.style.text(duel.second.value)}"}
+        | {"shown": " and ".join(side.style.text(side.value) for side in (duel.first, duel.second))}
         for duel in found
-        if duel.style.percent
+        if duel.first.style.percent
     ]
     axis = Axis(f"points: right of zero {names[first]} has more", kind="points")
     tooltip = {"question": "question", "shown": "in percent"}
@@ -175,7 +165,7 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Disp
 def _table(found: Sequence[Duel], names: DisplayNames, sides: Sequence[str]) -> Table:
     rows = []
     for duel in found:
-        difference, style = duel.found, duel.style
+        difference, style = duel.found, duel.first.style
         values = [
             TableCell(mark="best" if won else "", value=s.value, interval=s.interval, metric=style, cells=s.cells)
             for s, won in ((duel.first, duel.verdict > 0), (duel.second, duel.verdict < 0))

@@ -30,6 +30,7 @@ from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values
 from unseen.reports import save_chart
+from unseen.results.comparability import value_text
 from unseen.results.export import merge, write_lines
 from unseen.results.render import markdown_table
 
@@ -101,7 +102,11 @@ def _plain(duel: Duel) -> Values:
         | {"low": side.interval.low, "high": side.interval.high}
         for name, side in (("first", duel.first), ("second", duel.second))
     }
-    question = {"benchmark": column.benchmark, "dataset": column.dataset, "setting": duel.setting}
+    question = {
+        "benchmark": column.benchmark,
+        "dataset": column.dataset,
+        "setting": {n: value_text(v) for n, v in column.setting},
+    }
     difference = {"difference": found.value, "low": found.low, "high": found.high}
     test = {
         "how": duel.how or "no test",

@@ -152,7 +152,7 @@ def model_card(results: Collection[Result], names: DisplayNames, revision: str =
 def _entry(benchmark: str, column: Column, summary: Summary, names: DisplayNames, revision: str) -> dict[str, object]:
     style, interval = column.style, summary.interval
     scale = 100.0 if style.percent else 1.0
-    setting = ", ".join(f"{name} {value}" for name, value in column.setting)
+    setting = ", ".join(column.words)
     title = style.spoken
     if interval.known:
         title += f" (95 % CI {style.text(interval.low)} to {style.text(interval.high)}"
