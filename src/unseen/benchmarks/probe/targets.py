@@ -28,6 +28,7 @@ from unseen.results.grid import pack_values
 from unseen.results.info import BenchmarkInfo, built_in_info
 from unseen.stats import (
     Interval,
+    accuracy_interval,
     bootstrap_share_interval,
     correlation_interval,
     mean_average_precision_interval,
@@ -154,7 +155,7 @@ class MultilabelBenchmark(TargetBenchmark):
             **_bounded("map", mean_average_precision_interval(truth, scores)),
             **_f1("f1_macro", 0),
             **_f1("f1_micro", 1),
-            **_bounded("lrap", mean_interval(per_image, bounds=(0, 1))),
+            **_bounded("lrap", accuracy_interval(per_image)),
         }
         details = {
             "target": SEVERAL,
