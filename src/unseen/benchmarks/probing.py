@@ -31,17 +31,14 @@ Arrays = tuple[Any, AnyArray]
 
 
 @dataclass(frozen=True)
-class ProbeOptions:
-    """Options of every benchmark that fits probes."""
+class FeatureOptions:
+    """Options of every benchmark that fits a model on features."""
 
-    solver: SolverName = option("logistic", help="The classifier.")
-    shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
-    seeds: tuple[int, ...] = option(
-        SEEDS, axis="seed", count=SEEDS, help="5: five seeds; 22,37: these seeds; 22,: only seed 22."
-    )
     layer: str = option("pooled", help="Features to use: pooled, logits, or the name of a module.")
     validation: Validation = option(
-        "drawn", help="drawn: select on a fifth of train; own: on the validation split.", rare=True
+        "own",
+        help="own: select on the dataset's validation split where it has one; drawn: on a fifth of train.",
+        rare=True,
     )
     square_root: bool = option(False, help="Take square roots of the features before they are scaled.", rare=True)
     memory_limit: Natural = option(
@@ -49,6 +46,22 @@ class ProbeOptions:
         neutral="rows that are read again at every pass give the same classifier",
         help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the memory.",
         rare=True,
+    )
+
+    @property
+    def memory(self) -> int | None:
+        """The memory limit in bytes; None for the default."""
+        return self.memory_limit * 1_000_000 or None
+
+
+@dataclass(frozen=True)
+class ProbeOptions(FeatureOptions):
+    """Options of every benchmark that fits classifiers."""
+
+    solver: SolverName = option("logistic", help="The classifier.")
+    shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
+    seeds: tuple[int, ...] = option(
+        SEEDS, axis="seed", count=SEEDS, help="5: five seeds; 22,37: these seeds; 22,: only seed 22."
     )
 
     def __post_init__(self) -> None:
@@ -90,7 +103,7 @@ def probe_cells(
         validation=options.validation,
         square_root=options.square_root,
         device=probe_device(how),
-        memory_limit=options.memory_limit * 1_000_000 or None,
+        memory_limit=options.memory,
         groups=_groups(parts, options.validation),
     )
     about = {

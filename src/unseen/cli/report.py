@@ -59,7 +59,7 @@ def report(
         title=title or f"Results of {', '.join(study) if study else 'all studies'}",
         cards=model_cards_of(found) | kept_cards(bench.home),
         dataset_cards=dataset_cards_of(found),
-        **({"picture": ClassPictures(bench.dataset)} if figures is None else {}),  # files show none
+        picture=ClassPictures(bench.dataset) if figures is None else lambda dataset, name: "",  # files show none
     )
     if figures is not None:
         kinds = split_names(formats) or list(FORMATS)

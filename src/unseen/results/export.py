@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from unseen.core.files import write_whole
 from unseen.core.identity import to_json as to_json
@@ -143,12 +144,9 @@ def merge(sources: Sequence[Path]) -> Merged:
 
 def _agree(results: Sequence[Result]) -> bool:
     """Return whether the metrics of several results are the same to 1e-4."""
-    first = results[0].metrics
+    tables = [dict(sorted(result.metrics.items())) for result in results]
     return all(
-        each.metrics.keys() == first.keys() and all(_same(each.metrics[name], first[name]) for name in first)
-        for each in results[1:]
+        each.keys() == tables[0].keys()
+        and np.allclose(list(each.values()), list(tables[0].values()), 1e-4, 1e-4, equal_nan=True)
+        for each in tables
     )
-
-
-def _same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-4) or (math.isnan(one) and math.isnan(other))

@@ -137,7 +137,7 @@ class Table:
         """Return the table as JSON values, numbers in full precision."""
         rows = [
             {"name": row[0].shown, "id": key, "cells": [cell.to_dict() for cell in row[1:]]}
-            for row, key in zip(self.rows, self.row_keys or [None] * len(self.rows), strict=True)
+            for row, key in zip(self.rows, self.row_keys or [""] * len(self.rows), strict=True)
         ]
         texts = {"caption": self.caption, "columns": list(self.columns), "notes": list(self.notes)}
         return {**texts, "rows": rows, "footnote": self.footnote}

@@ -177,7 +177,7 @@ def make_report(results: Sequence[Result], *, title: str, date: Date | None = No
     return make_page(content, title=title, date=date)
 
 
-def write_report(results: Sequence[Result], path: Path | str, **options: object) -> Path:
+def write_report(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
     """Write the report of some results; `options` are those of `make_report`."""
     return make_report(results, **options).write(path)
 
