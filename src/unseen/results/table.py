@@ -133,6 +133,19 @@ class Table:
         """Positions of the columns that are sorted by numbers."""
         return {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell.order, int | float)}
 
+    @property
+    def heads(self) -> list[str]:
+        """The headings, with the group before each if the table has groups."""
+        groups = self.groups or [""] * len(self.columns)
+        return [f"{group}: {head}" if group else head for group, head in zip(groups, self.columns, strict=True)]
+
+    def transposed(self, corner: str = "setting") -> Table:
+        """Return the table with columns as rows, models as columns."""
+        models, *columns_of = zip(*self.rows, strict=True)
+        rows = [[TableCell(head), *cells] for head, cells in zip(self.heads[1:], columns_of, strict=True)]
+        columns = [corner, *(cell.shown for cell in models)]
+        return replace(self, columns=columns, rows=rows, row_keys=(), groups=())
+
     def to_dict(self) -> dict[str, object]:
         """Return the table as JSON values, numbers in full precision."""
         rows = [
@@ -179,7 +192,7 @@ def default_tables(results: Collection[Result], names: DisplayNames, metrics: Se
 def grid_tables(grid: Grid, names: DisplayNames) -> list[Table]:
     """Return the tables of a grid: one, or several if it has more columns than fit a page."""
     if len(grid.columns) > MOST_COLUMNS and len(grid.models) <= FEW_MODELS:
-        return [_transposed(grid_table(grid, grid.columns, names))]
+        return [grid_table(grid, grid.columns, names).transposed()]
     return [grid_table(grid, columns, names) for columns in parted(grid.columns)]
 
 
@@ -297,13 +310,6 @@ def findings_footnote(results: Iterable[Result]) -> str:
     sources = dict.fromkeys(result.record.source for result in own if result.record.source)
     texts = [f"Run record: {'; '.join(found)}."] if found else []
     return " ".join([*texts, *([f"Published numbers: {'; '.join(sources)}."] if sources else [])])
-
-
-def _transposed(table: Table) -> Table:
-    """Return the table with settings as rows and models as columns."""
-    models, *columns_of = zip(*table.rows, strict=True)
-    rows = [[TableCell(head), *cells] for head, cells in zip(table.columns[1:], columns_of, strict=True)]
-    return replace(table, columns=["setting", *(cell.shown for cell in models)], rows=rows, row_keys=())
 
 
 def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
