@@ -253,16 +253,17 @@ def test_leaderboard_and_comparison_agree(home: Path, grid: Grid, capsys: pytest
             assert not interval.known or (cell["low"], cell["high"]) == (interval.low, interval.high)
     for other in ("timm:tied", "timm:unfinished"):
         found = json.loads(run(capsys, "compare", "timm:winner", other, "--json", "--home", str(home)))
-        assert len(found) == (2 if other == "timm:tied" else 1)
-        for duel in found:
+        assert len(found["rows"]) == (2 if other == "timm:tied" else 1)
+        for row in found["rows"]:
+            _, first, second, difference, test, _ = row["cells"]
             pairs = [
                 grid.decisions[c].pairs["timm:winner", other]
                 for c in columns
-                if (other, c) in grid.cells and grid.cells[other, c].value == duel["second"]["value"]
+                if (other, c) in grid.cells and grid.cells[other, c].value == second["value"]
             ]
             (pair,) = pairs
-            assert (duel["difference"], duel["low"], duel["high"]) == (pair.value, pair.low, pair.high)
-            assert (duel["p_corrected"], duel["significant"]) == (pair.adjusted_p, pair.significant)
+            assert (difference["value"], difference["low"], difference["high"]) == (pair.value, pair.low, pair.high)
+            assert (test["value"], bool(first["mark"] or second["mark"])) == (pair.adjusted_p, pair.significant)
 
 
 def test_a_row_without_intervals_is_ordered_and_never_marked(

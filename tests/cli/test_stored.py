@@ -16,6 +16,7 @@ from unseen.cli import main
 from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
 from unseen.results.grid import pack_correct
+from unseen.results.info import TOP1
 from unseen.stats import paired_difference
 
 A, B, C = "packaged:efficientnet-lite0", "packaged:efficientnet-lite1", "random:tf_efficientnet_lite0"
@@ -78,8 +79,7 @@ def test_compare_reports_that_nothing_is_significant_without_minus_zero(
     assert main(["compare", A, B, "--home", str(one)]) == 0
     out = capsys.readouterr().out
     assert "-0.0" not in out, out
-    (duel,) = duels([probe(m, 1) for m in (A, B)], A, B)
-    assert (duel.shown(-0.0004), duel.shown(-0.0006)) == ("+0.0", "-0.1")
+    assert (TOP1.text(-0.0004), TOP1.text(-0.0006)) == ("0.0", "-0.1")
 
 
 def test_the_test_is_paired_on_the_means_over_seeds(home: Path) -> None:
@@ -88,14 +88,14 @@ def test_the_test_is_paired_on_the_means_over_seeds(home: Path) -> None:
     reference = paired_difference(first, second)
     found = duel.found
     assert (found.value, found.low, found.high) == pytest.approx((reference.value, reference.low, reference.high))
-    assert (duel.how, duel.images, duel.verdict) == ("images", IMAGES, 0)
+    assert (duel.how, duel.verdict) == ("same images", 0)
 
 
 def test_other_data_are_not_paired_and_other_settings_not_compared() -> None:
     assert duels([probe(A, 1, solver="ridge"), probe(B, 1, solver="ncm")], A, B) == []
     bare = [Result(each.cell, each.metrics) for each in (probe(A, 1), probe(C, 1))]
     (duel,) = duels(bare, A, C)
-    assert (duel.how, duel.verdict) == ("intervals", 1)
+    assert (duel.how, duel.verdict) == ("two intervals", 1)
     assert duel.found.high - duel.found.low == pytest.approx(2 * 0.04 * math.sqrt(2), rel=1e-6)
     naked = [Result(each.cell, {"top1": each.metrics["top1"]}) for each in bare]
     (duel,) = duels(naked, A, C)
@@ -129,9 +129,10 @@ def test_models_are_chosen_by_parts_of_their_ids(home: Path, capsys: pytest.Capt
 def test_compare_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", A, B, "--home", str(home), "--json"]) == 0
     out, err = capsys.readouterr()
-    rows = json.loads(out)
-    assert [row["setting"] for row in rows] == [{"shots": "4"}, {"shots": "all"}]
-    assert not any(row["significant"] for row in rows)
+    rows = json.loads(out)["rows"]
+    assert [row["id"] for row in rows] == [f"probe on packaged:grocery, shots {shots}" for shots in (4, "all")]
+    assert not any(cell.get("mark") for row in rows for cell in row["cells"])
+    assert all(row["cells"][1]["n"] == IMAGES and row["cells"][3]["low"] <= 0 for row in rows)
     assert "Report:" in err
 
 

@@ -22,7 +22,7 @@ from unseen.reports.theme import NEUTRAL, PALETTE, SYMBOLS, Key
 from unseen.reports.wording import counted, listed
 from unseen.results.export import Merged
 from unseen.results.grid import Column, Grid, Summary, grids
-from unseen.results.table import DisplayNames, Table, TableCell, grid_table, parted
+from unseen.results.table import DisplayNames, Table, TableCell, format_interval, grid_table, parted
 from unseen.stats import Difference
 
 
@@ -51,13 +51,8 @@ class Duel:
 
     @property
     def how(self) -> str:
-        """Return what was tested: "images" (paired), "intervals" (two separate ones), or "" if nothing was."""
-        return "" if math.isnan(self.found.p) else "images" if self.found.paired else "intervals"
-
-    @property
-    def images(self) -> int:
-        """Return the number of test images; 0 if it is unknown."""
-        return (self.first.images or 0) if self.first.images == self.second.images else 0
+        """Return what was tested: "same images" (paired), "two intervals", or "" if nothing was."""
+        return "" if math.isnan(self.found.p) else "same images" if self.found.paired else "two intervals"
 
     @property
     def verdict(self) -> int:
@@ -68,10 +63,6 @@ class Duel:
         """Return the question in words, such as "probe on Grocery, shots 5"."""
         column = self.column
         return ", ".join([f"{column.benchmark} on {names.get(column.dataset, column.dataset)}", *column.words])
-
-    def shown(self, value: float) -> str:
-        """Return a difference as text; never "-0.0"."""
-        return f"{round(100 * value, 1) + 0.0:+.1f}" if self.first.style.percent else f"{value:+.4g}"
 
 
 def duels(results: Sequence[Result], first: str, second: str) -> list[Duel]:
@@ -105,10 +96,10 @@ def summary_lines(found: Sequence[Duel], names: DisplayNames, first: str, second
         lines.insert(0, f"Of {counted(len(found), 'question')} that both answered: {words}.")
     tests = [duel.how for duel in found if duel.how]
     if tests:
-        paired = f"{tests.count('images')} of {counted(len(tests), 'test is', 'tests are')}"
+        paired = f"{tests.count('same images')} of {counted(len(tests), 'test is', 'tests are')}"
         lines.append(
-            f"{'The test is' if tests == ['images'] else paired} paired on the same test images; significant means "
-            "p < 0.05 after Holm's correction over the pairs of models of a question."
+            f"{'The test is' if tests == ['same images'] else paired} paired on the same test images; "
+            "significant means p < 0.05 after Holm's correction over the pairs of models of a question."
         )
     return lines
 
@@ -120,10 +111,10 @@ def _difference(duel: Duel, names: DisplayNames) -> str:
     better, worse = (names[side.model] for side in sides)
     if value.value == 0:
         return f"{better} and {worse} are equal at {duel.first.style.text(duel.first.value)}"
-    gap, low, high = (duel.shown(each).removeprefix("+") for each in (value.value, value.low, value.high))
-    unit = " points" if duel.first.style.percent else ""
+    style = duel.first.style
+    gap = f"{style.text(value.value)}{' points' if style.percent else ''} {format_interval(value, style)}".rstrip()
     sure = "significant" if duel.verdict else "not significant" if duel.how else "not tested: no interval is stored"
-    return f"{better} leads {worse} by {gap}{unit}{f' [{low}, {high}]' if duel.how else ''}, {sure}"
+    return f"{better} leads {worse} by {gap}, {sure}"
 
 
 def comparison_page(found: Sequence[Duel], first: str, second: str, names: DisplayNames) -> Page:
@@ -138,7 +129,7 @@ def comparison_page(found: Sequence[Duel], first: str, second: str, names: Displ
         answer=[("", lines[0])],
         prose=lines[-1:] if len(lines) > 1 else [],
         figures=[Figure(title, chart, caption=about, wide=True)] if chart else [],
-        tables=[_table(found, names, [names[first], names[second]])],
+        tables=[comparison_table(found, names)],
     )
     return Page([section], f"{names[first]} and {names[second]}, compared", [counted(len(found), "question")])
 
@@ -162,22 +153,25 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Disp
     return chart if rows else None
 
 
-def _table(found: Sequence[Duel], names: DisplayNames, sides: Sequence[str]) -> Table:
+def comparison_table(found: Sequence[Duel], names: DisplayNames) -> Table:
+    """Return a row per question: the values of both models, their difference and its p-value."""
     rows = []
     for duel in found:
         difference, style = duel.found, duel.first.style
         values = [
-            TableCell(mark="best" if won else "", value=s.value, interval=s.interval, metric=style, cells=s.cells)
+            TableCell(
+                mark="best" if won else "", value=s.value, interval=s.interval, metric=style, cells=s.cells, n=s.images
+            )
             for s, won in ((duel.first, duel.verdict > 0), (duel.second, duel.verdict < 0))
         ]
-        limits = f"{duel.shown(difference.low)} to {duel.shown(difference.high)}" if duel.how else ""
-        gap = TableCell(duel.shown(difference.value), difference.value, note=limits)
-        test = TableCell(f"{difference.adjusted_p:.2g}", difference.adjusted_p) if duel.how else TableCell()
-        how = TableCell({"images": "same images", "intervals": "two intervals", "": "no test"}[duel.how])
-        images = TableCell(f"{duel.images:,}", duel.images) if duel.images else TableCell()
-        rows.append([TableCell(duel.label(names)), TableCell(style.heading), *values, gap, test, how, images])
+        gap = TableCell(value=difference.value, interval=difference, metric=style)
+        test = TableCell(f"{difference.adjusted_p:.2g}", value=difference.adjusted_p) if duel.how else TableCell()
+        texts = [TableCell(duel.label(names)), TableCell(style.heading)]
+        rows.append([*texts, *values, gap, test, TableCell(duel.how or "no test")])
+    sides = [names.get(side.model, side.model) for side in (found[0].first, found[0].second)]
     caption = "Every question (p adjusted by Holm over the pairs of models of a question)"
-    return Table(caption, ["question", "metric", *sides, "difference", "p", "how", "images"], rows)
+    columns = ["question", "metric", *sides, "difference", "p", "test"]
+    return Table(caption, columns, rows, row_keys=[duel.label({}) for duel in found])
 
 
 # ---- leaderboard -----------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -160,24 +162,21 @@ def probe_splits(
             **how,
         )
 
-    # More shots than any class has images are all images: the same draws, so the same record.
+    # More shots than any class has images are all images: the same draws, so the same record. With all images, a
+    # validation split of its own and nothing random in the solver, every seed gives the same record.
     most = int(np.bincount(np.concatenate([y for name, (_, y) in splits.items() if name != "test"])).max())
-    same_as: dict[Shots, Shots] = {count: "all" if count == "all" or count >= most else count for count in shots}
-    records: dict[tuple[Shots, int], ProbeResult] = {}
-    drawn = [count for count in dict.fromkeys(same_as.values()) if not (settled and count == "all")]
-    if drawn:
-        records = {(record.shots, record.seed): record for record in run(drawn, seeds)}
-    if settled and "all" in same_as.values():
-        # All images, a validation split of its own, nothing random in the solver: every seed gives the same record.
-        (record,) = run(["all"], seeds[:1])
-        share = record.seconds / len(seeds)
-        records |= {("all", seed): replace(record, seed=seed, seconds=share) for seed in seeds}
-    times = {count: sum(other == same for other in same_as.values()) for count, same in same_as.items()}
+    same: dict[tuple[Shots, int], tuple[Shots, int]] = {}
+    for count, seed in product(shots, seeds):
+        whole = count == "all" or count >= most
+        same[count, seed] = "all" if whole else count, seeds[0] if whole and settled else seed
+    uses = Counter(same.values())
+    runs: dict[tuple[int, ...], dict[Shots, None]] = {}
+    for count, _ in uses:
+        runs.setdefault(tuple(seed for other, seed in uses if other == count), {})[count] = None
+    records = {(r.shots, r.seed): r for numbers, counts in runs.items() for r in run(list(counts), numbers)}
     return {
-        (count, seed): replace(record, shots=count, seconds=record.seconds / times[count])
-        for count, same in same_as.items()
-        for seed in seeds
-        for record in [records[same, seed]]
+        (count, seed): replace(records[key], shots=count, seed=seed, seconds=records[key].seconds / uses[key])
+        for (count, seed), key in same.items()
     }
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from PIL.Image import Image
 
-    from unseen.data import Dataset
+    from unseen.data import Dataset, Split
 
 #: Vega, Vega-Lite and Vega-Embed; `tools/build_vega.py` writes it.
 BUNDLE = "vega.js.xz"
@@ -177,31 +177,29 @@ def thumbnail(image: Image, size: int = 64) -> str:
     return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
-@dataclass(frozen=True, eq=False)
-class ClassPictures:
-    """A picture of each class: that of its first test image; "" if it cannot be opened.
+def class_pictures(load: Callable[[str], Dataset], size: int = 64) -> Callable[[str, str], str]:
+    """Return a function from a dataset and a class to the picture of its first test image; "" if it cannot be opened.
 
-    Attributes:
+    Args:
         load: gives a dataset by its name.
         size: longest side in pixels.
     """
 
-    load: Callable[[str], Dataset]
-    size: int = 64
-    _places: dict[str, dict[str, int]] = field(default_factory=dict)
+    @cache
+    def first_images(dataset: str) -> tuple[Split, dict[str, int]]:
+        loaded = load(dataset)
+        images = loaded.splits.get("test") or next(iter(loaded.splits.values()))
+        labels, places = np.unique(images.labels, return_index=True)
+        return images, {loaded.class_names[label]: int(place) for label, place in zip(labels, places, strict=True)}
 
-    def __call__(self, dataset: str, name: str) -> str:
+    def picture(dataset: str, name: str) -> str:
         try:
-            loaded = self.load(dataset)
-            images = loaded.splits.get("test") or next(iter(loaded.splits.values()))
-            if dataset not in self._places:
-                labels, places = np.unique(images.labels, return_index=True)
-                names = [loaded.class_names[label] for label in labels.tolist()]
-                self._places[dataset] = dict(zip(names, places.tolist(), strict=True))
-            place = self._places[dataset].get(name)
-            return thumbnail(images.open(place), self.size) if place is not None else ""
+            images, places = first_images(dataset)
+            return thumbnail(images.open(places[name]), size) if name in places else ""
         except (UnseenError, OSError):  # a page without a picture is better than none
             return ""
+
+    return picture
 
 
 # ---- parts of the file -----------------------------------------------------------------------------------------------

@@ -206,9 +206,9 @@ def write_study_report(results: Sequence[Result], study: Study, bench: Workbench
     inputs = hashlib.sha256(known.encode()).hexdigest()
     if (stored := _INPUTS.search(_end_of(path))) and stored[1] == inputs:
         return [Headline(**each) for each in json.loads(stored[2])]
-    from unseen.reports.page import ClassPictures  # imports jinja2
+    from unseen.reports.page import class_pictures  # imports jinja2
 
-    picture = ClassPictures(bench.dataset)
+    picture = class_pictures(bench.dataset)
     page = make_report(results, title=title, cards=cards, dataset_cards=dataset_cards, picture=picture, options=options)
     headlines = [headline for _, headline in page.headlines]
     answers = json.dumps([asdict(each) for each in headlines]).replace("-->", "--\\u003e")
