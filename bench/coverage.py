@@ -244,7 +244,7 @@ def draw_new_classes(classes: int, accuracy: float) -> Draw:
 
     def draw(rng: np.random.Generator) -> tuple[stats.Interval, float]:
         own = class_accuracies(rng, accuracy, classes, harder=False)
-        return stats.mean_interval(rng.binomial(20, own) / 20, bounds=(0, 1)), accuracy
+        return stats.accuracy_interval(rng.binomial(20, own) / 20), accuracy
 
     return draw
 

@@ -241,29 +241,29 @@ def test_the_report_has_the_order_of_the_tables(results: list[Result], tables: l
 def test_leaderboard_and_comparison_agree(home: Path, grid: Grid, capsys: pytest.CaptureFixture[str]) -> None:
     columns = [c for c in grid.columns if c.metric == grid.columns[0].metric]
     boards = json.loads(run(capsys, "leaderboard", "--json", "--home", str(home)))
-    cells = [(row["model"], cell) for board in boards for row in board["rows"] for cell in row["columns"].values()]
+    cells = [(row["id"], cell) for board in boards for row in board["rows"] for cell in row["cells"][1:] if cell]
     for column in columns:
         decision = grid.decisions[column]
         for model in decision.order if len(decision.order) > 1 else ():
             value = grid.cells[model, column].value
             (cell,) = (c for name, c in cells if name == model and c["value"] == value)
             assert cell["mark"] == decision.mark(model)
-            assert cell["tested"] == (not decision.untested)
-            assert not cell["tested"] or tuple(cell["place"]) == decision.places[model]
+            assert cell.get("place") == (None if decision.untested else list(decision.places[model]))
             interval = grid.cells[model, column].interval
             assert not interval.known or (cell["low"], cell["high"]) == (interval.low, interval.high)
     for other in ("timm:tied", "timm:unfinished"):
         found = json.loads(run(capsys, "compare", "timm:winner", other, "--json", "--home", str(home)))
-        assert len(found) == (2 if other == "timm:tied" else 1)
-        for duel in found:
+        assert len(found["rows"]) == (2 if other == "timm:tied" else 1)
+        for row in found["rows"]:
+            _, first, second, difference, test, _ = row["cells"]
             pairs = [
                 grid.decisions[c].pairs["timm:winner", other]
                 for c in columns
-                if (other, c) in grid.cells and grid.cells[other, c].value == duel["second"]["value"]
+                if (other, c) in grid.cells and grid.cells[other, c].value == second["value"]
             ]
             (pair,) = pairs
-            assert (duel["difference"], duel["low"], duel["high"]) == (pair.value, pair.low, pair.high)
-            assert (duel["p_corrected"], duel["significant"]) == (pair.adjusted_p, pair.significant)
+            assert (difference["value"], difference["low"], difference["high"]) == (pair.value, pair.low, pair.high)
+            assert (test["value"], bool(first["mark"] or second["mark"])) == (pair.adjusted_p, pair.significant)
 
 
 def test_a_row_without_intervals_is_ordered_and_never_marked(

@@ -3,7 +3,6 @@
 from unseen.run.execute import Outcome as Outcome
 from unseen.run.execute import run_study as run_study
 from unseen.run.record import make_report as make_report
-from unseen.run.record import section_of as section_of
 from unseen.run.record import write_report as write_report
 from unseen.run.study import Plan as Plan
 from unseen.run.study import Study as Study

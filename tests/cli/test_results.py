@@ -9,7 +9,6 @@ import math
 import re
 from pathlib import Path
 
-import pyarrow.parquet as parquet
 import pytest
 
 from unseen.cli import main
@@ -149,17 +148,6 @@ def test_csv(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["r.csv"]
 
 
-def test_parquet(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = run(capsys, "--home", home, "--parquet", tmp_path / "r.parquet")
-    assert (code, out) == (0, "")
-    table = parquet.read_table(tmp_path / "r.parquet").to_pylist()
-    assert len(table) == 12 * 4 + 1 + 2
-    assert table[0]["value"] == 0.7
-    assert table[0]["parameters.seed"] == 22
-    assert math.isnan(next(row["value"] for row in table if row["metric"] == "leep"))
-    assert next(row["value"] for row in table if row["error"]) is None
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -180,7 +168,7 @@ def test_bad_input_is_one_line(
 
 
 def test_a_folder_is_no_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "--home", home, "--parquet", home)
+    code, _, err = run(capsys, "--home", home, "--csv", home)
     assert code == 2
     assert "is a folder" in err
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.benchmarks.compare import boards, duels, place_text
+from unseen.benchmarks.compare import boards, duels
 from unseen.cli import main
 from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
 from unseen.results.grid import pack_correct
+from unseen.results.info import TOP1
 from unseen.stats import paired_difference
 
 A, B, C = "packaged:efficientnet-lite0", "packaged:efficientnet-lite1", "random:tf_efficientnet_lite0"
@@ -78,8 +79,7 @@ def test_compare_reports_that_nothing_is_significant_without_minus_zero(
     assert main(["compare", A, B, "--home", str(one)]) == 0
     out = capsys.readouterr().out
     assert "-0.0" not in out, out
-    (duel,) = duels([probe(m, 1) for m in (A, B)], A, B)
-    assert (duel.shown(-0.0004), duel.shown(-0.0006)) == ("+0.0", "-0.1")
+    assert (TOP1.text(-0.0004), TOP1.text(-0.0006)) == ("0.0", "-0.1")
 
 
 def test_the_test_is_paired_on_the_means_over_seeds(home: Path) -> None:
@@ -88,14 +88,14 @@ def test_the_test_is_paired_on_the_means_over_seeds(home: Path) -> None:
     reference = paired_difference(first, second)
     found = duel.found
     assert (found.value, found.low, found.high) == pytest.approx((reference.value, reference.low, reference.high))
-    assert (duel.how, duel.images, duel.verdict) == ("images", IMAGES, 0)
+    assert (duel.how, duel.verdict) == ("same images", 0)
 
 
 def test_other_data_are_not_paired_and_other_settings_not_compared() -> None:
     assert duels([probe(A, 1, solver="ridge"), probe(B, 1, solver="ncm")], A, B) == []
     bare = [Result(each.cell, each.metrics) for each in (probe(A, 1), probe(C, 1))]
     (duel,) = duels(bare, A, C)
-    assert (duel.how, duel.verdict) == ("intervals", 1)
+    assert (duel.how, duel.verdict) == ("two intervals", 1)
     assert duel.found.high - duel.found.low == pytest.approx(2 * 0.04 * math.sqrt(2), rel=1e-6)
     naked = [Result(each.cell, {"top1": each.metrics["top1"]}) for each in bare]
     (duel,) = duels(naked, A, C)
@@ -129,9 +129,10 @@ def test_models_are_chosen_by_parts_of_their_ids(home: Path, capsys: pytest.Capt
 def test_compare_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", A, B, "--home", str(home), "--json"]) == 0
     out, err = capsys.readouterr()
-    rows = json.loads(out)
-    assert [row["setting"] for row in rows] == [{"shots": "4"}, {"shots": "all"}]
-    assert not any(row["significant"] for row in rows)
+    rows = json.loads(out)["rows"]
+    assert [row["id"] for row in rows] == [f"probe on packaged:grocery, shots {shots}" for shots in (4, "all")]
+    assert not any(cell.get("mark") for row in rows for cell in row["cells"])
+    assert all(row["cells"][1]["n"] == IMAGES and row["cells"][3]["low"] <= 0 for row in rows)
     assert "Report:" in err
 
 
@@ -186,10 +187,10 @@ def test_figures_are_one_column_wide(home: Path, tmp_path: Path, capsys: pytest.
 
 def test_statistically_tied_models_share_places(home: Path) -> None:
     with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
-        (board,) = boards(database.latest())
-    column = board.columns[-1]
-    assert {m: place_text(board.places[m, column]) for m in board.models} == {A: "1–2", B: "1–2", C: "3"}
-    assert board.models[-1] == C
+        (board,) = boards(database.latest(), {})
+    assert {row[0].hint: row[-1].place for row in board.rows} == {A: (1, 2), B: (1, 2), C: (3, 3)}
+    assert [row[-1].below.rpartition("place ")[2] for row in board.rows] == ["1–2", "1–2", "3"]
+    assert board.row_keys[-1] == C
 
 
 def scored(model: str, value: float) -> Result:
@@ -202,12 +203,10 @@ def test_scores_without_intervals_are_ordered_by_value_and_claim_nothing(
 ) -> None:
     """The names are in the opposite order of the values."""
     results = [scored("a:poor", 0.1), scored("b:fair", 0.5), scored("c:good", 0.9), scored("d:good", 0.9)]
-    (board,) = boards(results)
-    assert board.models == ["c:good", "d:good", "b:fair", "a:poor"]
-    (column,) = board.columns
-    places = [board.places[model, column] for model in board.models]
-    assert [place_text(place) for place in places] == ["1–2", "1–2", "3", "4"]
-    assert not board.tested(column)
+    (board,) = boards(results, {})
+    assert board.row_keys == ["c:good", "d:good", "b:fair", "a:poor"]
+    assert [row[-1].note for row in board.rows] == [f"place {place} by value" for place in ("1–2", "1–2", "3", "4")]
+    assert {row[-1].place for row in board.rows} == {None}
     folder = stored(tmp_path / "scores", results)
     page = tmp_path / "board.html"
     assert main(["leaderboard", "--home", str(folder), "--markdown", "-", "--out", str(page)]) == 0
@@ -217,13 +216,13 @@ def test_scores_without_intervals_are_ordered_by_value_and_claim_nothing(
     assert "they are ordered by value, and differences are not tested" in page.read_text()
     assert main(["leaderboard", "--home", str(folder), "--json", "--out", str(page)]) == 0
     (row, *_) = json.loads(capsys.readouterr().out)[0]["rows"]
-    assert row["model"] == "c:good" and not any(c["tested"] for c in row["columns"].values())
+    assert row["id"] == "c:good" and not any("place" in cell for cell in row["cells"])
 
 
 def test_a_column_with_one_untested_value_is_ordered_by_value() -> None:
     bare = Result(probe(B, 1).cell, {"top1": 0.99})
-    (board,) = boards([probe(A, 1), bare, probe(C, 1)])
-    assert board.models == [B, A, C] and not any(map(board.tested, board.columns))
+    (board,) = boards([probe(A, 1), bare, probe(C, 1)], {})
+    assert board.row_keys == [B, A, C] and {row[-1].place for row in board.rows} == {None}
 
 
 def test_a_leaderboard_of_two_homes(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,7 +230,7 @@ def test_a_leaderboard_of_two_homes(home: Path, tmp_path: Path, capsys: pytest.C
     page = tmp_path / "board.html"
     assert main(["leaderboard", str(home), str(other), "--out", str(page), "--json"]) == 0
     (board,) = json.loads(capsys.readouterr().out)
-    assert "timm:resnet18" in [row["model"] for row in board["rows"]]
+    assert "timm:resnet18" in [row["id"] for row in board["rows"]]
     text = page.read_text()
     assert "1 cell in several of them, with the same numbers" in text
     assert "Results are in one column only if" in text

@@ -1,5 +1,6 @@
 """One call for all seeds and shots; bad input; what a record holds."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -224,6 +225,8 @@ def test_the_expectation_in_words_says_how_many_shots_and_whether_it_was_kept(sa
     assert "not like" not in everything.expectation and "shots" not in everything.expectation
     shifted = evaluate_probe(*sample[:2], -sample.test, sample.test_labels, seeds=1)[0]
     assert "the test images have fewer right" in shifted.expectation
+    clipped = dataclasses.replace(everything, expected=0.98, expected_se=0.01, correct=np.ones(48, bool))
+    assert clipped.expectation.startswith("expect 94 to 100 % on images like these")
 
 
 def test_a_device_that_runs_out_of_memory_is_tried_with_smaller_limits(monkeypatch: pytest.MonkeyPatch) -> None:

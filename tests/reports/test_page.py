@@ -23,7 +23,8 @@ from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.run_record import Dropped, LoadedModel, RunRecord, SplitCounts
 from unseen.reports.blocks import Figure, Material, Section
 from unseen.reports.page import build_sections
-from unseen.study import section_of, write_report
+from unseen.results.info import BenchmarkInfo, info_of
+from unseen.study import write_report
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -117,7 +118,7 @@ def test_the_best_of_each_column_is_bold(page: Path) -> None:
 
 
 def test_it_names_the_leader_and_doubts_a_small_lead(results: list[Result], cards: dict[str, ModelCard]) -> None:
-    (section, *_) = build_sections(Material(results, cards), section_of)
+    (section, *_) = build_sections(Material(results, cards))
     points = dict(section.points)
     assert points["grocery"].startswith(
         "EfficientNet-Lite2 leads with 75.0\u202f% [73.0, 77.0], 4.0 points ahead of EfficientNet-Lite0 (significant)"
@@ -126,7 +127,7 @@ def test_it_names_the_leader_and_doubts_a_small_lead(results: list[Result], card
         dataclasses.replace(r, metrics={"top1": r.metrics["top1"] - 0.035}) if "lite2" in r.cell.model else r
         for r in results
     ]
-    (section, *_) = build_sections(Material(close, cards), section_of)
+    (section, *_) = build_sections(Material(close, cards))
     text = dict(section.points)["grocery"]
     assert "0.5 points ahead of" in text and "(no confidence interval)" in text, "no interval is stored"
 
@@ -222,7 +223,7 @@ def test_settings_get_panels_of_their_own(tmp_path: Path) -> None:
         for s in (1, 2)
         for n in (1, 2, 4)
     ]
-    (section, *_) = build_sections(Material(results), section_of)
+    (section, *_) = build_sections(Material(results))
     assert [figure.title for figure in section.figures] == ["x · shots 1", "x · shots 2", "x · shots 4"]
 
 
@@ -231,14 +232,16 @@ def levels(material: Material, benchmark: str) -> Section:
     return Section("Levels", benchmark, prose=["By level."], figures=[Figure("One", spec, "a point")])
 
 
-def test_a_benchmark_may_have_a_section_of_its_own(results: list[Result]) -> None:
+def test_a_benchmark_may_have_a_section_of_its_own(results: list[Result], monkeypatch: pytest.MonkeyPatch) -> None:
     more = [*results, Result(Cell("mine", "m", "d"), {"top1": 0.5}), Result(Cell("new", "m", "d"), {"tau": 0.5})]
     own = f"{levels.__module__}:levels"
-    sections = build_sections(Material(more), lambda name: own if name == "mine" else section_of(name))
-    assert [s.anchor for s in sections] == ["mine", "new", "probe", "problems", "provenance"]
-    assert sections[0].title == "Levels"
-    ordered = build_sections(Material(more), section_of, ["probe", "new"])
-    assert [s.anchor for s in ordered] == ["overview", "probe", "new", "mine", "problems", "provenance"]
+    ordered = build_sections(Material(more))
+    assert [s.anchor for s in ordered] == ["overview", "probe", "mine", "new", "problems", "provenance"]
+    info = BenchmarkInfo(section=own)
+    monkeypatch.setattr("unseen.reports.page.info_of", lambda name: info if name == "mine" else info_of(name))
+    sections = build_sections(Material(more))
+    assert [s.anchor for s in sections] == ["probe", "mine", "new", "problems", "provenance"]
+    assert sections[1].title == "Levels"
 
 
 def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results: list[Result]) -> None:
@@ -247,7 +250,7 @@ def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results
     old = [dataclasses.replace(r, cell=dataclasses.replace(r.cell, revision="old+d"), recorded="2025") for r in own]
     new = dataclasses.replace(own[0], cell=dataclasses.replace(own[0].cell, revision="new+d"), metrics={"top1": 0.1})
     new = dataclasses.replace(new, recorded="2026")
-    (section, *_) = build_sections(Material([new, *old]), section_of)
+    (section, *_) = build_sections(Material([new, *old]))
     assert [figure.title for figure in section.figures] == ["grocery · weights newest", "grocery · weights old (older)"]
     assert "1 older result of other weights or data left out." in section.prose
     first, second = (section.tables[0].rows[0][i] for i in (1, 2))
@@ -272,7 +275,7 @@ def test_altair_loads_only_when_a_chart_is_drawn() -> None:
 def test_one_seed_and_seeds_that_agree_are_no_certainty() -> None:
     def shown(count: int, **bounds: float) -> str:
         results = [Result(Cell("probe", "m", "d", {"seed": s}), {"top1": 0.875, **bounds}) for s in range(count)]
-        (section, *_) = build_sections(Material(results), section_of)
+        (section, *_) = build_sections(Material(results))
         entry = section.tables[0].rows[0][1]
         return entry.full
 
@@ -283,7 +286,7 @@ def test_one_seed_and_seeds_that_agree_are_no_certainty() -> None:
 def test_ties_are_ties() -> None:
     values = {"a": 0.8, "b": 0.8, "c": 0.4}
     results = [Result(Cell("probe", m, "d"), {"top1": v, "top1_low": v, "top1_high": v}) for m, v in values.items()]
-    (section, *_) = build_sections(Material(results), section_of)
+    (section, *_) = build_sections(Material(results))
     (headline,) = section.headlines
     assert (headline.text, headline.sure) == (
         "a and b have 80.0\u202f%.",
@@ -298,7 +301,7 @@ def test_a_lead_is_clear_only_where_intervals_bear_it_out() -> None:
         rows = (("a", 0.8), ("b", second))
         metrics = [{"top1": v, "top1_low": v - half, "top1_high": v + half} for _, v in rows]
         results = [Result(Cell("probe", m, "d"), found) for (m, _), found in zip(rows, metrics, strict=True)]
-        (section, *_) = build_sections(Material(results), section_of)
+        (section, *_) = build_sections(Material(results))
         return section.headlines[0].sure, section.headlines[0].clear
 
     assert sure(0.7, 0.02) == ("significant", True)
@@ -306,7 +309,7 @@ def test_a_lead_is_clear_only_where_intervals_bear_it_out() -> None:
 
 
 def test_every_number_knows_its_cells(results: list[Result], cards: dict[str, ModelCard]) -> None:
-    (section, *_) = build_sections(Material(results, cards), section_of)
+    (section, *_) = build_sections(Material(results, cards))
     row = next(row for row in section.tables[0].rows if row[0].note == "packaged:efficientnet-lite0")
     own = [r.cell for r in results if r.cell.model == "packaged:efficientnet-lite0"]
     for place, dataset in ((1, "packaged:emoji"), (2, "packaged:grocery")):

@@ -10,12 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as arrow
-import pyarrow.parquet as parquet
 import pytest
 
 from unseen.core.records import Cell, Result
-from unseen.results import export
 from unseen.results.export import csv_lines, harmless, json_lines, to_json, write_lines
 from unseen.results.rows import long_rows
 
@@ -145,35 +142,3 @@ def test_texts_go_to_a_file_or_to_standard_output(
     write_lines("-", iter(["é\n", "b\n"]))
     assert capsys.readouterr().out == "é\nb\n"
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
-
-
-def test_parquet_has_types(tmp_path: Path) -> None:
-    rows = [row(value=n / 3, i=n, f=[1, 0.5][n % 2], t="x", b=n > 1, m=["a", 2][n % 2]) for n in range(5)]
-    del rows[3]["parameters"]["i"]
-    names = {"i", "f", "t", "b", "m", "odd"}
-    export.write_parquet(iter(rows), names, str(tmp_path / "a.parquet"))
-    table = parquet.read_table(tmp_path / "a.parquet")
-    found = {name: table.schema.field(f"parameters.{name}").type for name in names}
-    text = arrow.string()
-    assert found == {"i": arrow.int64(), "f": arrow.float64(), "t": text, "b": arrow.bool_(), "m": text, "odd": text}
-    assert table.schema.field("value").type == table.schema.field("seconds").type == arrow.float64()
-    assert table["value"].to_pylist() == [n / 3 for n in range(5)]
-    assert table["parameters.i"].to_pylist() == [0, 1, 2, None, 4]
-    assert table["parameters.f"].to_pylist() == [1.0, 0.5, 1.0, 0.5, 1.0]
-    assert table["parameters.b"].to_pylist() == [False, False, True, True, True]
-    assert table["parameters.m"].to_pylist() == ["a", "2", "a", "2", "a"]
-    assert table["parameters.odd"].to_pylist() == [None] * 5
-    assert table.column_names[:8] == [
-        *["study", "cell", "benchmark", "version", "model", "dataset", "revision"],
-        "parameters.b",
-    ]
-    assert table.column_names[-2:] == ["seconds", "recorded"]
-
-
-def test_parquet_goes_to_standard_output(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    export.write_parquet([row()], {}, "-")
-    table = parquet.read_table(arrow.BufferReader(capfdbinary.readouterr().out))
-    assert table["study"].to_pylist() == ["s"]

@@ -120,7 +120,7 @@ def test_different_images_by_square_and_add() -> None:
     assert (other.low, other.high, other.p) == pytest.approx((-found.high, -found.low, found.p))
     assert unpaired_difference(a, a).p == 1
     unknown = unpaired_difference(a, Interval(0.5, math.nan, math.nan, reason="too few"))
-    assert unknown.value == pytest.approx(0.3) and unknown.reason == "too few" and not unknown.significant
+    assert unknown.value == pytest.approx(0.3) and unknown.reason.endswith("too few") and not unknown.significant
     with pytest.raises(DataError, match="one level"):
         unpaired_difference(a, Interval(0.5, 0.4, 0.6, 0.9))
 

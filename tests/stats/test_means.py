@@ -139,13 +139,6 @@ def test_means_without_bounds_are_students() -> None:
     assert mean_interval([2.0, 2.0]).p == 0 and mean_interval([0.0, 0.0]).p == 1
 
 
-def test_bounded_means_are_shares_on_another_scale() -> None:
-    right = np.arange(30) < 20
-    share, scaled = accuracy_interval(right), mean_interval(2 * right - 1, bounds=(-1, 1))
-    assert (scaled.low, scaled.high) == pytest.approx((2 * share.low - 1, 2 * share.high - 1))
-    assert scaled.value == pytest.approx(1 / 3)
-
-
 @pytest.mark.parametrize(
     ("correct", "match"),
     [([], "not be empty"), ([[[1]]], "shape"), ([0.5, math.nan], "not finite"), ([0, 2], "between 0")],

@@ -680,7 +680,7 @@ def _use_results(folder: Path) -> object:
         with ResultsDatabase(folder / "results.sqlite", read_only=True) as database:
             list(csv_lines(database.rows(), database.parameter_names()))
             database.latest()
-        return boards(merge([folder]).results)
+        return boards(merge([folder]).results, {})
 
 
 def _read_study(folder: Path) -> object:

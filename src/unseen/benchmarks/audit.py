@@ -20,7 +20,7 @@ from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.concepts import Answers, Relation, audit_classes, imagenet_1k
 from unseen.concepts.mapping import SEEN_SETS as SEEN_SETS
 from unseen.core.arrays import BoolArray, IntArray
-from unseen.core.errors import DataError, UnseenError, UsageError
+from unseen.core.errors import UnseenError, UsageError
 from unseen.core.names import Name
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS, join_splits
@@ -56,25 +56,15 @@ RANDOM_BASELINE = "resnet18"
 # ---- what a classifier answers for images ----------------------------------------------------------------------------
 
 
-def classify_images(bench: Workbench, data: str, model: str = MODEL) -> Answers:
-    """Return what a model of ImageNet-1K answers for some images of each class of a dataset.
-
-    Raises:
-        DataError: the model does not have the 1,000 classes of ImageNet-1K.
-    """
+def classify_images(bench: Workbench, data: str) -> Answers:
+    """Return what `MODEL`, which knows ImageNet-1K, answers for some images of each class of a dataset."""
     sample = str(Name.parse(data, {"per_class": IMAGES_PER_CLASS, "as": "test"}))
-    rows = bench.split(model, sample, "test", LOGITS)
-    scores = np.asarray(rows.features[:], np.float64)
-    answers = imagenet_1k()
-    if scores.shape[1] != len(answers):
-        raise DataError(
-            f"{model!r} has {scores.shape[1]:,} answers; a model of ImageNet-1K with {len(answers):,} fits."
-        )
+    rows, answers = bench.split(MODEL, sample, "test", LOGITS), imagenet_1k()
     counts = np.bincount(rows.labels, minlength=len(bench.dataset(sample).class_names))
     shares = np.zeros((len(counts), len(answers)))
-    np.add.at(shares, rows.labels, softmax(scores))
+    np.add.at(shares, rows.labels, softmax(np.asarray(rows.features[:], np.float64)))
     shares[counts == 0] = 1 / len(answers)
-    return Answers(shares / np.maximum(counts, 1)[:, None], answers, model, IMAGES_PER_CLASS)
+    return Answers(shares / np.maximum(counts, 1)[:, None], answers, MODEL, IMAGES_PER_CLASS)
 
 
 # ---- copies among images ---------------------------------------------------------------------------------------------

@@ -14,18 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.reports.blocks import Figure, Section
 from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.page import Page
 from unseen.reports.theme import NEUTRAL, PALETTE, SYMBOLS, Key
 from unseen.reports.wording import counted, listed
-from unseen.results.comparability import older_note, value_text
 from unseen.results.export import Merged
 from unseen.results.grid import Column, Grid, Summary, grids
-from unseen.results.info import MetricStyle
-from unseen.results.table import MARK_NOTE, DisplayNames, Table, TableCell, heading, parted, summary_cell
+from unseen.results.table import DisplayNames, Table, TableCell, format_interval, grid_table, parted
 from unseen.stats import Difference
 
 
@@ -54,21 +51,8 @@ class Duel:
 
     @property
     def how(self) -> str:
-        """Return what was tested: "images" (paired), "intervals" (two separate ones), or "" if nothing was."""
-        return "" if math.isnan(self.found.p) else "images" if self.found.paired else "intervals"
-
-    @property
-    def images(self) -> int:
-        """Return the number of test images; 0 if it is unknown."""
-        return (self.first.images or 0) if self.first.images == self.second.images else 0
-
-    @property
-    def style(self) -> MetricStyle:
-        return self.column.style
-
-    @property
-    def setting(self) -> dict[str, str]:
-        return {name: value_text(value) for name, value in self.column.setting}
+        """Return what was tested: "same images" (paired), "two intervals", or "" if nothing was."""
+        return "" if math.isnan(self.found.p) else "same images" if self.found.paired else "two intervals"
 
     @property
     def verdict(self) -> int:
@@ -77,12 +61,8 @@ class Duel:
 
     def label(self, names: DisplayNames) -> str:
         """Return the question in words, such as "probe on Grocery, shots 5"."""
-        parts = [f"{self.column.benchmark} on {names.get(self.column.dataset, self.column.dataset)}"]
-        return ", ".join([*parts, *(f"{name} {value}" for name, value in self.setting.items())])
-
-    def shown(self, value: float) -> str:
-        """Return a difference as text; never "-0.0"."""
-        return f"{round(100 * value, 1) + 0.0:+.1f}" if self.style.percent else f"{value:+.4g}"
+        column = self.column
+        return ", ".join([f"{column.benchmark} on {names.get(column.dataset, column.dataset)}", *column.words])
 
 
 def duels(results: Sequence[Result], first: str, second: str) -> list[Duel]:
@@ -116,10 +96,10 @@ def summary_lines(found: Sequence[Duel], names: DisplayNames, first: str, second
         lines.insert(0, f"Of {counted(len(found), 'question')} that both answered: {words}.")
     tests = [duel.how for duel in found if duel.how]
     if tests:
-        paired = f"{tests.count('images')} of {counted(len(tests), 'test is', 'tests are')}"
+        paired = f"{tests.count('same images')} of {counted(len(tests), 'test is', 'tests are')}"
         lines.append(
-            f"{'The test is' if tests == ['images'] else paired} paired on the same test images; significant means "
-            "p < 0.05 after Holm's correction over the pairs of models of a question."
+            f"{'The test is' if tests == ['same images'] else paired} paired on the same test images; "
+            "significant means p < 0.05 after Holm's correction over the pairs of models of a question."
         )
     return lines
 
@@ -130,11 +110,11 @@ def _difference(duel: Duel, names: DisplayNames) -> str:
         value, sides = value.reversed(), sides[::-1]
     better, worse = (names[side.model] for side in sides)
     if value.value == 0:
-        return f"{better} and {worse} are equal at {duel.style.text(duel.first.value)}"
-    gap, low, high = (duel.shown(each).removeprefix("+") for each in (value.value, value.low, value.high))
-    unit = " points" if duel.style.percent else ""
+        return f"{better} and {worse} are equal at {duel.first.style.text(duel.first.value)}"
+    style = duel.first.style
+    gap = f"{style.text(value.value)}{' points' if style.percent else ''} {format_interval(value, style)}".rstrip()
     sure = "significant" if duel.verdict else "not significant" if duel.how else "not tested: no interval is stored"
-    return f"{better} leads {worse} by {gap}{unit}{f' [{low}, {high}]' if duel.how else ''}, {sure}"
+    return f"{better} leads {worse} by {gap}, {sure}"
 
 
 def comparison_page(found: Sequence[Duel], first: str, second: str, names: DisplayNames) -> Page:
@@ -149,7 +129,7 @@ def comparison_page(found: Sequence[Duel], first: str, second: str, names: Displ
         answer=[("", lines[0])],
         prose=lines[-1:] if len(lines) > 1 else [],
         figures=[Figure(title, chart, caption=about, wide=True)] if chart else [],
-        tables=[_table(found, names, [names[first], names[second]])],
+        tables=[comparison_table(found, names)],
     )
     return Page([section], f"{names[first]} and {names[second]}, compared", [counted(len(found), "question")])
 
@@ -163,9 +143,9 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Disp
     }
     rows = [
         {"question": duel.label(names), **interval_fields(duel.found, 100), "verdict": keys[duel.verdict].label}
-        | {"shown": f"{duel.style.text(duel.first.value)} and {duel.style.text(duel.second.value)}"}
+        | {"shown": " and ".join(side.style.text(side.value) for side in (duel.first, duel.second))}
         for duel in found
-        if duel.style.percent
+        if duel.first.style.percent
     ]
     axis = Axis(f"points: right of zero {names[first]} has more", kind="points")
     tooltip = {"question": "question", "shown": "in percent"}
@@ -173,22 +153,25 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Disp
     return chart if rows else None
 
 
-def _table(found: Sequence[Duel], names: DisplayNames, sides: Sequence[str]) -> Table:
+def comparison_table(found: Sequence[Duel], names: DisplayNames) -> Table:
+    """Return a row per question: the values of both models, their difference and its p-value."""
     rows = []
     for duel in found:
-        difference, style = duel.found, duel.style
+        difference, style = duel.found, duel.first.style
         values = [
-            TableCell(mark="best" if won else "", value=s.value, interval=s.interval, metric=style, cells=s.cells)
+            TableCell(
+                mark="best" if won else "", value=s.value, interval=s.interval, metric=style, cells=s.cells, n=s.images
+            )
             for s, won in ((duel.first, duel.verdict > 0), (duel.second, duel.verdict < 0))
         ]
-        limits = f"{duel.shown(difference.low)} to {duel.shown(difference.high)}" if duel.how else ""
-        gap = TableCell(duel.shown(difference.value), difference.value, note=limits)
-        test = TableCell(f"{difference.adjusted_p:.2g}", difference.adjusted_p) if duel.how else TableCell()
-        how = TableCell({"images": "same images", "intervals": "two intervals", "": "no test"}[duel.how])
-        images = TableCell(f"{duel.images:,}", duel.images) if duel.images else TableCell()
-        rows.append([TableCell(duel.label(names)), TableCell(style.heading), *values, gap, test, how, images])
+        gap = TableCell(value=difference.value, interval=difference, metric=style)
+        test = TableCell(f"{difference.adjusted_p:.2g}", value=difference.adjusted_p) if duel.how else TableCell()
+        texts = [TableCell(duel.label(names)), TableCell(style.heading)]
+        rows.append([*texts, *values, gap, test, TableCell(duel.how or "no test")])
+    sides = [names.get(side.model, side.model) for side in (found[0].first, found[0].second)]
     caption = "Every question (p adjusted by Holm over the pairs of models of a question)"
-    return Table(caption, ["question", "metric", *sides, "difference", "p", "how", "images"], rows)
+    columns = ["question", "metric", *sides, "difference", "p", "test"]
+    return Table(caption, columns, rows, row_keys=[duel.label({}) for duel in found])
 
 
 # ---- leaderboard -----------------------------------------------------------------------------------------------------
@@ -212,55 +195,50 @@ Averages: nothing is averaged over benchmarks or datasets.
 """
 
 
-@dataclass(frozen=True)
-class Board:
-    """Columns that are shown together, with models as rows.
-
-    Attributes:
-        models: best first.
-        places: by (model, column), the range of ranks; a missing one is a gap.
-    """
-
-    grid: Grid
-    columns: Sequence[Column]
-    models: Sequence[str]
-    places: Mapping[tuple[str, Column], tuple[int, int]]
-
-    def mean_place(self, model: str) -> float:
-        """Return the mean place over the columns that the model has."""
-        own = [sum(self.places[model, column]) / 2 for column in self.columns if (model, column) in self.places]
-        return sum(own) / len(own)
-
-    def tested(self, column: Column) -> bool:
-        """Return whether all differences of a column were tested; otherwise places are the order of the values."""
-        return not self.grid.decisions[column].untested
-
-    def cell(self, model: str, column: Column) -> TableCell:
-        """Return the value with its interval and place."""
-        if (model, column) not in self.places:
-            return TableCell(hint="no result")
-        cell = summary_cell(self.grid.cells[model, column], self.grid.decisions[column])
-        place = f"place {place_text(self.places[model, column])}{'' if self.tested(column) else ' by value'}"
-        return replace(cell, note=", ".join(filter(None, [cell.below, place])))
+def boards(results: Sequence[Result], names: DisplayNames) -> list[Table]:
+    """Return a table per board of two models or more: values, intervals and places; benchmarks by name."""
+    return [
+        board
+        for grid, columns in _questions(results)
+        for some in parted(columns)
+        if len((board := _board(grid, some, names)).rows) > 1
+    ]
 
 
-def place_text(place: tuple[int, int]) -> str:
-    """Return a range of ranks, such as "1–3"."""
-    return "–".join(dict.fromkeys(map(str, place)))
+def _board(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> Table:
+    """Return the table of some columns with places: models without gaps first, then by the mean of their places."""
+    places = [_places(grid, column) for column in columns]
+    own = {model: [place[model] for place in places if model in place] for model in grid.models}
+    mean = {model: sum(map(sum, known)) / 2 / len(known) for model, known in own.items() if known}
+    order = sorted(mean, key=lambda model: (-len(own[model]), mean[model]))
+    table = grid_table(grid, columns, names)
+    tested = [not grid.decisions[column].untested for column in columns]
+    rows = {
+        model: [
+            name,
+            TableCell(f"{mean[model]:.1f}", mean[model]),
+            *(_placed(cell, place.get(model), known) for cell, place, known in zip(row, places, tested, strict=True)),
+        ]
+        for model, (name, *row) in zip(table.row_keys, table.rows, strict=True)
+        if model in mean
+    }
+    heads = table.columns[1:]
+    untested = [head for head, known in zip(heads, tested, strict=True) if not known]
+    where = "" if len(untested) == len(heads) else f" of {listed(untested)}"
+    rule = "they are ordered by value, and differences are not tested"
+    notes = [f"Values{where} have no confidence interval: {rule}."] if untested else []
+    columns_shown = ["model", "mean place", *heads]
+    return replace(
+        table, columns=columns_shown, rows=[rows[m] for m in order], row_keys=order, notes=[*notes, *table.notes]
+    )
 
 
-def boards(results: Sequence[Result]) -> list[Board]:
-    """Return every board of some results with two models or more; benchmarks in alphabetical order."""
-    found = []
-    for grid, first in _questions(results):
-        for columns in parted(first):
-            places = {(m, column): place for column in columns for m, place in _places(grid, column).items()}
-            models = {model for model, _ in places}
-            board = Board(grid, columns, (), places)
-            gaps = {m: sum((m, c) not in places for c in columns) for m in models}
-            order = sorted(models, key=lambda m: (gaps[m], board.mean_place(m), grid.models.index(m)))
-            found += [replace(board, models=order)] if len(order) > 1 else []
-    return found
+def _placed(cell: TableCell, place: tuple[int, int] | None, tested: bool) -> TableCell:
+    """Return a cell with its place; places of columns whose differences are not tested are the order of the values."""
+    if place is None:
+        return TableCell(hint="no result")
+    words = f"place {'–'.join(dict.fromkeys(map(str, place)))}{'' if tested else ' by value'}"
+    return replace(cell, note=", ".join(filter(None, [cell.below, words])), place=place if tested else None)
 
 
 def _places(grid: Grid, column: Column) -> Mapping[str, tuple[int, int]]:
@@ -273,54 +251,17 @@ def _places(grid: Grid, column: Column) -> Mapping[str, tuple[int, int]]:
     return {m: (n, n + values.count(v) - 1) for m, n, v in zip(decision.order, first, values, strict=True)}
 
 
-def leaderboard_page(merged: Merged, found: Sequence[Board], tables: Sequence[Table]) -> Page:
-    """Return the static page: one board after the other, then the rules; `tables` are those of the boards."""
+def leaderboard_page(merged: Merged, tables: Sequence[Table]) -> Page:
+    """Return the static page: one board after the other, then the rules."""
     sections = [Section(t.caption, f"board-{n}", tables=[replace(t, caption="")]) for n, t in enumerate(tables, 1)]
     if not sections:
         sections = [Section("Nothing to rank yet", "empty", prose=["No two models have comparable results."])]
     rules = [" ".join(text.split()).partition(": ") for text in RULES.strip().split("\n\n")]
     points = [(lead, f"{text[0].upper()}{text[1:]}") for lead, _, text in rules]
-    older = older_note(sum({id(board.grid): board.grid.older for board in found}.values()))
-    prose = [_sources(merged), *([older] if older else [])]
-    models = {model for board in found for model in board.models}
-    counts = [counted(len(models), "model"), counted(len(found), "board")]
-    return Page([*sections, Section("How to read it", "rules", prose=prose, points=points)], "Leaderboard", counts)
-
-
-def board_table(board: Board, names: DisplayNames) -> Table:
-    """Return a board as a table: values with their intervals and places."""
-    title, heads = heading(board.grid, board.columns, names)
-    rows = [
-        [
-            TableCell(names.get(model, model), hint=model),
-            TableCell(f"{board.mean_place(model):.1f}", board.mean_place(model)),
-            *(board.cell(model, column) for column in board.columns),
-        ]
-        for model in board.models
-    ]
-    untested = [head for head, column in zip(heads, board.columns, strict=True) if not board.tested(column)]
-    where = "" if len(untested) == len(heads) else f" of {listed(untested)}"
-    rule = "they are ordered by value, and differences are not tested"
-    notes = [f"Values{where} have no confidence interval: {rule}."] if untested else []
-    notes += [f"{MARK_NOTE}."] if any(cell.mark for row in rows for cell in row) else []
-    return Table(title, ["model", "mean place", *heads], rows, row_keys=board.models, notes=notes)
-
-
-def board_json(board: Board, names: DisplayNames) -> Values:
-    """Return a board as JSON values."""
-    title, heads = heading(board.grid, board.columns, names)
-
-    def cell(model: str, column: Column) -> Values:
-        place, seeds = board.places[model, column], len(board.grid.cells[model, column].values)
-        found = board.cell(model, column).to_dict()
-        return {**found, "place": list(place), "tested": board.tested(column), "seeds": seeds}
-
-    rows = [
-        {"model": m, "mean_place": board.mean_place(m)}
-        | {"columns": {h: cell(m, c) for h, c in zip(heads, board.columns, strict=True) if (m, c) in board.places}}
-        for m in board.models
-    ]
-    return {"benchmark": board.grid.benchmark, "title": title, "rows": rows}
+    models = {model for table in tables for model in table.row_keys}
+    counts = [counted(len(models), "model"), counted(len(tables), "board")]
+    rules_section = Section("How to read it", "rules", prose=[_sources(merged)], points=points)
+    return Page([*sections, rules_section], "Leaderboard", counts)
 
 
 def _sources(merged: Merged) -> str:

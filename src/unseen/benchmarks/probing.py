@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,17 +33,14 @@ Arrays = tuple[Any, AnyArray]
 
 
 @dataclass(frozen=True)
-class ProbeOptions:
-    """Options of every benchmark that fits probes."""
+class FeatureOptions:
+    """Options of every benchmark that fits a model on features."""
 
-    solver: SolverName = option("logistic", help="The classifier.")
-    shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
-    seeds: tuple[int, ...] = option(
-        SEEDS, axis="seed", count=SEEDS, help="5: five seeds; 22,37: these seeds; 22,: only seed 22."
-    )
     layer: str = option("pooled", help="Features to use: pooled, logits, or the name of a module.")
     validation: Validation = option(
-        "drawn", help="drawn: select on a fifth of train; own: on the validation split.", rare=True
+        "own",
+        help="own: select on the dataset's validation split where it has one; drawn: on a fifth of train.",
+        rare=True,
     )
     square_root: bool = option(False, help="Take square roots of the features before they are scaled.", rare=True)
     memory_limit: Natural = option(
@@ -49,6 +48,22 @@ class ProbeOptions:
         neutral="rows that are read again at every pass give the same classifier",
         help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the memory.",
         rare=True,
+    )
+
+    @property
+    def memory(self) -> int | None:
+        """The memory limit in bytes; None for the default."""
+        return self.memory_limit * 1_000_000 or None
+
+
+@dataclass(frozen=True)
+class ProbeOptions(FeatureOptions):
+    """Options of every benchmark that fits classifiers."""
+
+    solver: SolverName = option("logistic", help="The classifier.")
+    shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
+    seeds: tuple[int, ...] = option(
+        SEEDS, axis="seed", count=SEEDS, help="5: five seeds; 22,37: these seeds; 22,: only seed 22."
     )
 
     def __post_init__(self) -> None:
@@ -90,7 +105,7 @@ def probe_cells(
         validation=options.validation,
         square_root=options.square_root,
         device=probe_device(how),
-        memory_limit=options.memory_limit * 1_000_000 or None,
+        memory_limit=options.memory,
         groups=_groups(parts, options.validation),
     )
     about = {
@@ -147,24 +162,21 @@ def probe_splits(
             **how,
         )
 
-    # More shots than any class has images are all images: the same draws, so the same record.
+    # More shots than any class has images are all images: the same draws, so the same record. With all images, a
+    # validation split of its own and nothing random in the solver, every seed gives the same record.
     most = int(np.bincount(np.concatenate([y for name, (_, y) in splits.items() if name != "test"])).max())
-    same_as: dict[Shots, Shots] = {count: "all" if count == "all" or count >= most else count for count in shots}
-    records: dict[tuple[Shots, int], ProbeResult] = {}
-    drawn = [count for count in dict.fromkeys(same_as.values()) if not (settled and count == "all")]
-    if drawn:
-        records = {(record.shots, record.seed): record for record in run(drawn, seeds)}
-    if settled and "all" in same_as.values():
-        # All images, a validation split of its own, nothing random in the solver: every seed gives the same record.
-        (record,) = run(["all"], seeds[:1])
-        share = record.seconds / len(seeds)
-        records |= {("all", seed): replace(record, seed=seed, seconds=share) for seed in seeds}
-    times = {count: sum(other == same for other in same_as.values()) for count, same in same_as.items()}
+    same: dict[tuple[Shots, int], tuple[Shots, int]] = {}
+    for count, seed in product(shots, seeds):
+        whole = count == "all" or count >= most
+        same[count, seed] = "all" if whole else count, seeds[0] if whole and settled else seed
+    uses = Counter(same.values())
+    runs: dict[tuple[int, ...], dict[Shots, None]] = {}
+    for count, _ in uses:
+        runs.setdefault(tuple(seed for other, seed in uses if other == count), {})[count] = None
+    records = {(r.shots, r.seed): r for numbers, counts in runs.items() for r in run(list(counts), numbers)}
     return {
-        (count, seed): replace(record, shots=count, seconds=record.seconds / times[count])
-        for count, same in same_as.items()
-        for seed in seeds
-        for record in [records[same, seed]]
+        (count, seed): replace(records[key], shots=count, seed=seed, seconds=records[key].seconds / uses[key])
+        for (count, seed), key in same.items()
     }
 
 

@@ -131,12 +131,9 @@ class Workbench:
         """Return features and labels of a split, from the store or extracted now."""
         return self.layers(model, dataset, split, (layer,), view=view)[layer]
 
-    def splits(
-        self, model: str, dataset: str, layer: str = "pooled", *, view: View | None = None
-    ) -> dict[str, SplitRows]:
+    def splits(self, model: str, dataset: str, layer: str = "pooled") -> dict[str, SplitRows]:
         """Return `split` for every split of the dataset."""
-        names = self.dataset(dataset).splits
-        return {name: self.layers(model, dataset, name, (layer,), view=view)[layer] for name in names}
+        return {name: self.split(model, dataset, name, layer) for name in self.dataset(dataset).splits}
 
     def layers(
         self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None = None
@@ -146,7 +143,7 @@ class Workbench:
         Record the images that are found, used and unreadable.
         """
         found = self._layers(model, dataset, split, layers, view=view)
-        data = self.dataset(dataset) if isinstance(dataset, str) else dataset
+        data = self._data(dataset)
         for rows in found.values():
             self.recorder.add(rows.record(split, data.expected.get(split)))
         groups = data.split(split).groups if split in data.splits else None
@@ -154,10 +151,13 @@ class Workbench:
             found = {layer: replace(rows, groups=groups[rows.index]) for layer, rows in found.items()}
         return found
 
+    def _data(self, dataset: str | Dataset) -> Dataset:
+        return self.dataset(dataset) if isinstance(dataset, str) else dataset
+
     def _layers(
-        self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None = None
+        self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None
     ) -> dict[str, SplitRows]:
-        data = self.dataset(dataset) if isinstance(dataset, str) else dataset
+        data = self._data(dataset)
         images = data.split(split)
         if model.startswith(GIVEN):
             if other := [layer for layer in layers if layer != "pooled"]:
@@ -204,7 +204,7 @@ class Workbench:
 
     def extractions(self, model: str, dataset: str | Dataset, split: str) -> list[tuple[Dataset, str]]:
         """Return the datasets and splits whose images `layers` extracts for a split; none for published features."""
-        data = self.dataset(dataset) if isinstance(dataset, str) else dataset
+        data = self._data(dataset)
         images = data.split(split)
         if model.startswith(GIVEN):
             return []

@@ -40,8 +40,8 @@ def check(
 ) -> None:
     """Check a dataset and its models with controls of known outcome, before you trust a number.
 
-    Shuffled labels must score at chance, random weights lower than trained ones, and more labels higher. Also checks
-    the majority class, copies between training and test images, unreadable images, class balance and leaks.
+    Shuffled labels must score at chance, random weights lower than trained ones. Also checks the
+    majority class, copies between training and test images, unreadable images, class balance and leaks.
 
     Exit with 3 if a check fails.
     """

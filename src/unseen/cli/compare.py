@@ -8,11 +8,9 @@ from typing import Annotated
 from typer import Argument, Option
 
 from unseen.benchmarks.compare import (
-    Duel,
-    board_json,
-    board_table,
     boards,
     comparison_page,
+    comparison_table,
     difference_chart,
     duels,
     leaderboard_page,
@@ -30,7 +28,6 @@ from unseen.cli.run import display_names
 from unseen.cli.tables import count, print_json, print_model, say, say_written
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
-from unseen.core.identity import Values
 from unseen.reports import save_chart
 from unseen.results.export import merge, write_lines
 from unseen.results.render import markdown_table
@@ -75,7 +72,7 @@ def compare(
     comparison_page(found, one, other, names).write(page)
     lines = summary_lines(found, names, one, other)
     if as_json:
-        print_json([_plain(duel) for duel in found])
+        print_json(comparison_table(found, names).to_dict())
         lines = []
     if chart is not None:
         drawn = difference_chart(found, one, other, names)
@@ -94,24 +91,6 @@ def _model(name: str, known: list[str]) -> str:
     if like[0] not in known:
         raise UnknownNameError("model", name, known, hint="Only models that have results can be compared.")
     return like[0]
-
-
-def _plain(duel: Duel) -> Values:
-    found, column = duel.found, duel.column
-    sides = {
-        name: {"model": side.model, "value": side.value, "values": list(side.values)}
-        | {"low": side.interval.low, "high": side.interval.high}
-        for name, side in (("first", duel.first), ("second", duel.second))
-    }
-    question = {"benchmark": column.benchmark, "dataset": column.dataset, "setting": duel.setting}
-    difference = {"difference": found.value, "low": found.low, "high": found.high}
-    test = {
-        "how": duel.how or "no test",
-        "test_images": duel.images,
-        "p": found.p,
-        "p_corrected": found.adjusted_p,
-    }
-    return {**question, "metric": column.metric, **sides, **difference, **test, "significant": found.significant}
 
 
 def leaderboard(
@@ -134,12 +113,10 @@ def leaderboard(
     if as_json and markdown == "-":
         raise UsageError("only one of --json and --markdown - can go to standard output.")
     merged = merge(sources or [home_folder(home)])
-    found = boards(merged.results)
-    names = display_names(merged.results)
-    tables = [board_table(board, names) for board in found]
-    page = leaderboard_page(merged, found, tables).write(out or home_folder(home) / "reports" / "leaderboard.html")
+    tables = boards(merged.results, display_names(merged.results))
+    page = leaderboard_page(merged, tables).write(out or home_folder(home) / "reports" / "leaderboard.html")
     if as_json:
-        print_json([board_json(board, names) for board in found])
+        print_json([table.to_dict() for table in tables])
     if markdown:
         write_lines(markdown, ["\n".join(map(markdown_table, tables))])
         say_written(markdown)
@@ -150,4 +127,4 @@ def leaderboard(
     if merged.differing:
         cells = count(len(merged.differing), "cell")
         say(f"{cells} with other numbers in another source: the newest counts.", error=aside)
-    say(f"Leaderboard: {page} ({count(len(found), 'board')})", error=aside)
+    say(f"Leaderboard: {page} ({count(len(tables), 'board')})", error=aside)

@@ -15,7 +15,7 @@ from unseen.cli.run import dataset_cards_of, model_cards_of
 from unseen.cli.tables import count, print_json, say
 from unseen.core.errors import UsageError
 from unseen.core.files import home as home_folder
-from unseen.reports.page import ClassPictures
+from unseen.reports.page import class_pictures
 from unseen.reports.theme import FORMATS, write_figures
 from unseen.run.record import file_name, make_report
 
@@ -59,7 +59,7 @@ def report(
         title=title or f"Results of {', '.join(study) if study else 'all studies'}",
         cards=model_cards_of(found) | kept_cards(bench.home),
         dataset_cards=dataset_cards_of(found),
-        picture=ClassPictures(bench.dataset) if figures is None else None,  # files show none
+        picture=class_pictures(bench.dataset) if figures is None else lambda dataset, name: "",  # files show none
     )
     if figures is not None:
         kinds = split_names(formats) or list(FORMATS)

@@ -28,7 +28,7 @@ from unseen.data.load import resolve_dataset
 from unseen.results import render
 from unseen.results.comparability import older_note
 from unseen.results.database import FILE_NAME, ResultsDatabase
-from unseen.results.export import csv_lines, json_lines, write_lines, write_parquet
+from unseen.results.export import csv_lines, json_lines, write_lines
 from unseen.results.repair import repair as repair_file
 from unseen.results.table import Table, result_tables
 
@@ -63,7 +63,6 @@ def results(
         bool, Option("--json", help="Print long form as JSON, with sweeps, details and run records.")
     ] = False,
     csv: Annotated[str, Option(metavar="FILE", help="Write long form as CSV; - is standard output.")] = "",
-    parquet: Annotated[str, Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")] = "",
     latex: Annotated[
         str, Option(metavar="FILE", help="Write tables for a paper (booktabs) and what was done; - prints them.")
     ] = "",
@@ -83,11 +82,11 @@ def results(
 ) -> None:
     """Show the newest result of every cell, over seeds, with its 95 % confidence interval over test images.
 
-    Tables are rounded; --json, --csv and --parquet give every value in full precision, one row per (cell, metric). With
+    Tables are rounded; --json and --csv give every value in full precision, one row per (cell, metric). With
     --table, --json and --csv give the tables themselves: values, limits, test images, chance and marks.
     """
     texts = {"latex": latex, "markdown": markdown, "bibtex": bibtex, "model-card": model_card}
-    exports = {"parquet": parquet, "csv": csv, "json": "-" if as_json else ""}
+    exports = {"csv": csv, "json": "-" if as_json else ""}
     names = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset, "metric": metric}
     if context.invoked_subcommand is not None:
         if any((*names.values(), table, all_metrics, failed, home, *texts.values(), *exports.values())):
@@ -327,10 +326,8 @@ def _export(
     query = {**chosen, "metric": metric, "only_failed": only_failed}
     parameters = database.parameter_names(**chosen)
     for form, target in targets.items():
-        rows = database.rows(**query, brief=form != "json")
-        if target and form == "parquet":
-            write_parquet(rows, parameters, target)
-        elif target:
+        if target:
+            rows = database.rows(**query, brief=form == "csv")
             write_lines(target, csv_lines(rows, parameters) if form == "csv" else json_lines(rows))
         say_written(target)
     if note := older_note(database.overtaken(**chosen)):

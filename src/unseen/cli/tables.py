@@ -26,6 +26,7 @@ from rich.text import Text
 from unseen.core.errors import UsageError
 from unseen.core.identity import to_json
 from unseen.core.names import printable as printable
+from unseen.core.run_record import counted as count
 
 if TYPE_CHECKING:
     from unseen.core.records import Cell, Result
@@ -66,11 +67,6 @@ def console(*, error: bool = False, quiet: bool = False) -> Console:
     measured = stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
     width = None if measured else _WIDTH_WITHOUT_TERMINAL
     return Screen(file=stream, width=width, highlight=False, emoji=False, quiet=quiet)
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: "1 cell", "2 cells"."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def say(text: str | Text, style: str = "", *, error: bool = False) -> None:
@@ -155,17 +151,9 @@ def print_model(table: TableModel) -> None:
     A table that is too wide has its rows and columns exchanged if that fits; otherwise it is printed in parts, each
     with as many columns as fit.
     """
-    groups = table.groups or [""] * len(table.columns)
-    heads = [f"{group} {head}".strip() for group, head in zip(groups, table.columns, strict=True)]
-    rows = [
-        [_clean_text(row[0].shown), *(Text(printable(c.full), style="bold" if c.mark else "") for c in row[1:])]
-        for row in table.rows
-    ]
     room = console().width
-    turned = [[Text(head), *cells] for head, *cells in zip(heads, *rows, strict=True)][1:]
-    models = ["", *(row[0].plain for row in rows)]
-    if _least(heads, rows) > room >= _least(models, turned):
-        heads, rows = models, turned
+    turned = _texts(table.transposed(""))
+    heads, rows = turned if _least(*_texts(table)) > room >= _least(*turned) else _texts(table)
     start, end, title = 1, len(heads), table.caption
     while start < len(heads):
         columns, cells = [heads[0], *heads[start:end]], [[row[0], *row[start:end]] for row in rows]
@@ -175,6 +163,15 @@ def print_model(table: TableModel) -> None:
         notes = " ".join(table.notes) if end == len(heads) else ""
         print_table(columns, cells, title=title, caption=notes, numeric=columns[1:])
         start, end, title = end, len(heads), ""
+
+
+def _texts(table: TableModel) -> tuple[list[str], list[list[Text]]]:
+    """Return headings and cells; what the decision supports as best is bold."""
+    rows = [
+        [_clean_text(row[0].shown), *(Text(printable(c.full), style="bold" if c.mark else "") for c in row[1:])]
+        for row in table.rows
+    ]
+    return table.heads, rows
 
 
 def _clean_text(cell: str | Text) -> Text:

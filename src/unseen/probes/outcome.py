@@ -204,9 +204,11 @@ class ProbeResult:
         interval = self.expected_interval()
         if interval is None:
             return ""
-        half = 50 * (interval.high - interval.low)
+        low, high = 100 * interval.low, 100 * interval.high
+        value = f"{100 * interval.value:.0f} ± {max((high - low) / 2, 1):.0f}"
+        value = value if 0 < low < high < 100 else f"{low:.0f} to {high:.0f}"  # "±" would hide that a limit is cut
         seen = f" at {self.expected_shots} shots" if self.expected_shots else ""
-        found = f"expect {100 * interval.value:.0f} ± {max(half, 1):.0f} % on images like these{seen}"
+        found = f"expect {value} % on images like these{seen}"
         if self.top1 in interval:
             return found
         side = "fewer" if self.top1 < interval.low else "more"

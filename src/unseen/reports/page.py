@@ -11,7 +11,7 @@ import json
 import lzma
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date as Date
 from functools import cache
 from importlib.resources import files
@@ -23,19 +23,20 @@ import numpy as np
 from unseen.core.errors import UnseenError
 from unseen.core.files import write_whole
 from unseen.core.identity import canonical_json
-from unseen.core.records import DatasetCard, ModelCard, Result
+from unseen.core.records import Result
 from unseen.core.registry import load_object
 from unseen.data.decode import decode_rgb
 from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
 from unseen.reports.provenance import MOST_CELLS, PackedResults, pack, problems_section, provenance_section, result_data
 from unseen.reports.scores import overview_section, ranking
 from unseen.reports.wording import counted, typeset
+from unseen.results.info import BENCHMARKS, info_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from PIL.Image import Image
 
-    from unseen.data import Dataset
+    from unseen.data import Dataset, Split
 
 #: Vega, Vega-Lite and Vega-Embed; `tools/build_vega.py` writes it.
 BUNDLE = "vega.js.xz"
@@ -117,32 +118,15 @@ class Page:
         return target
 
 
-def make_page(
-    results: Sequence[Result],
-    *,
-    sections: Callable[[str], str],
-    title: str,
-    cards: Mapping[str, ModelCard] | None = None,
-    dataset_cards: Mapping[str, DatasetCard] | None = None,
-    order: Sequence[str] = (),
-    date: Date | None = None,
-    **material: Any,
-) -> Page:
-    """Return the page of some results.
+def make_page(material: Material, *, title: str, date: Date | None = None) -> Page:
+    """Return the page of some results, in any order.
 
     Args:
-        results: the newest of each cell, including failures, in any order.
-        sections: gives the "module:function" that makes the section of a benchmark.
         title: the heading.
-        cards, dataset_cards: cards of models and datasets, by id.
-        order: benchmarks in the order of their sections; others follow by name.
         date: the day to put on it; none by default, so that the same results give the same page.
-        material: `picture`, `command` and `papers` of `Material`; None for none.
     """
-    ordered = sorted(results, key=_page_order)
-    functions = {name: function for name, function in material.items() if function is not None}
-    content = Material(ordered, dict(cards or {}), dict(dataset_cards or {}), **functions)
-    built = build_sections(content, sections, order)
+    content = replace(material, results=sorted(material.results, key=_page_order))
+    results, built = content.results, build_sections(content)
     standings = [standing for section in built for standing in section.standings]
     ranked = ranking(standings) if len({standing.model for standing in standings}) > 1 else []
     counts = [
@@ -152,16 +136,16 @@ def make_page(
     ]
     failed = sum(not result.ok for result in results)
     counts += [counted(failed, "failed cell")] if failed else []
-    return Page(built, title, counts, result_data(content) if len(ordered) <= MOST_CELLS else {}, ranked, date)
+    return Page(built, title, counts, result_data(content) if len(results) <= MOST_CELLS else {}, ranked, date)
 
 
-def build_sections(material: Material, sections: Callable[[str], str], order: Sequence[str] = ()) -> list[Section]:
+def build_sections(material: Material) -> list[Section]:
     """Return all sections in order: the comparison, one per benchmark, failures and run records, provenance."""
     found = []
-    places = {name: place for place, name in enumerate(order)}
+    known = list(BENCHMARKS)
     benchmarks = {result.cell.benchmark for result in material.results}
-    for benchmark in sorted(benchmarks, key=lambda name: (places.get(name, len(places)), name)):
-        builder: SectionBuilder = load_object(sections(benchmark))
+    for benchmark in [*(name for name in known if name in benchmarks), *sorted(benchmarks - {*known})]:
+        builder: SectionBuilder = load_object(info_of(benchmark).section)
         if (section := builder(material, benchmark)) is not None:
             found.append(section)
     if not material.results:
@@ -193,31 +177,29 @@ def thumbnail(image: Image, size: int = 64) -> str:
     return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
-@dataclass(frozen=True, eq=False)
-class ClassPictures:
-    """A picture of each class: that of its first test image; "" if it cannot be opened.
+def class_pictures(load: Callable[[str], Dataset], size: int = 64) -> Callable[[str, str], str]:
+    """Return a function from a dataset and a class to the picture of its first test image; "" if it cannot be opened.
 
-    Attributes:
+    Args:
         load: gives a dataset by its name.
         size: longest side in pixels.
     """
 
-    load: Callable[[str], Dataset]
-    size: int = 64
-    _places: dict[str, dict[str, int]] = field(default_factory=dict)
+    @cache
+    def first_images(dataset: str) -> tuple[Split, dict[str, int]]:
+        loaded = load(dataset)
+        images = loaded.splits.get("test") or next(iter(loaded.splits.values()))
+        labels, places = np.unique(images.labels, return_index=True)
+        return images, {loaded.class_names[label]: int(place) for label, place in zip(labels, places, strict=True)}
 
-    def __call__(self, dataset: str, name: str) -> str:
+    def picture(dataset: str, name: str) -> str:
         try:
-            loaded = self.load(dataset)
-            images = loaded.splits.get("test") or next(iter(loaded.splits.values()))
-            if dataset not in self._places:
-                labels, places = np.unique(images.labels, return_index=True)
-                names = [loaded.class_names[label] for label in labels.tolist()]
-                self._places[dataset] = dict(zip(names, places.tolist(), strict=True))
-            place = self._places[dataset].get(name)
-            return thumbnail(images.open(place), self.size) if place is not None else ""
+            images, places = first_images(dataset)
+            return thumbnail(images.open(places[name]), size) if name in places else ""
         except (UnseenError, OSError):  # a page without a picture is better than none
             return ""
+
+    return picture
 
 
 # ---- parts of the file -----------------------------------------------------------------------------------------------

@@ -59,8 +59,7 @@ def scores_section(material: Material, benchmark: str) -> Section | None:
 
 
 def _title(column: Column, material: Material) -> str:
-    settings = (f"{name} {value_text(value)}" for name, value in column.setting)
-    return " · ".join([material.dataset_names[column.dataset], *settings])
+    return " · ".join([material.dataset_names[column.dataset], *column.words])
 
 
 def _prose(grid: Grid) -> list[str]:

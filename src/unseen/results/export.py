@@ -1,4 +1,4 @@
-"""Results out of the database and together again: long form as CSV, JSON and Parquet, and several databases merged.
+"""Results out of the database and together again: long form as CSV and JSON, and several databases merged.
 
 Long form has one row per (cell, metric), in full precision:
 
@@ -6,7 +6,6 @@ Long form has one row per (cell, metric), in full precision:
 |---------|-------------------------------------|-----------------|--------------|-----------------------------|
 | CSV     | shortest text that reads back equal | one column each | its findings | omitted                     |
 | JSON    | the same; NaN, Infinity as strings  | nested          | nested       | nested                      |
-| Parquet | doubles                             | one column each | its findings | omitted                     |
 
 In CSV a text that begins like a formula of a spreadsheet (=, +, -, @) has an apostrophe before it; numbers have not.
 CSV and JSON are streamed.
@@ -16,14 +15,14 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unseen.core.extras import import_extra
+import numpy as np
+
 from unseen.core.files import write_whole
 from unseen.core.identity import to_json as to_json
 from unseen.core.names import printable
@@ -78,33 +77,6 @@ def write_lines(target: str, lines: Iterable[str]) -> None:
         sys.stdout.writelines(map(printable, lines) if sys.stdout.isatty() else lines)
     else:
         write_whole(Path(target), (line.encode() for line in lines))
-
-
-def write_parquet(rows: Iterable[Row], parameters: Iterable[str], target: str) -> None:
-    """Write the columns of CSV as one Parquet file (or to standard output), with types; mixed types become text.
-
-    Args:
-        parameters: names of all parameters that occur.
-    """
-    arrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
-    found = [_flat(row) for row in rows]
-
-    def column(name: str) -> object:
-        values = [row.get(name) for row in found]
-        kinds = {type(value) for value in values if value is not None}
-        if name in ("value", "seconds") or {float} <= kinds <= {int, float}:
-            return arrow.array(values, "float64")
-        if len(kinds) == 1 and kinds <= {bool, int}:
-            return arrow.array(values)
-        return arrow.array([value if value is None else _field(value) for value in values], "string")
-
-    sink = arrow.BufferOutputStream()
-    parquet.write_table(arrow.table({name: column(name) for name in _columns(parameters)}), sink, compression="zstd")
-    content = sink.getvalue().to_pybytes()
-    if target == STANDARD_OUTPUT:
-        sys.stdout.buffer.write(content)
-    else:
-        write_whole(Path(target), content)
 
 
 def _columns(parameters: Iterable[str]) -> list[str]:
@@ -172,12 +144,9 @@ def merge(sources: Sequence[Path]) -> Merged:
 
 def _agree(results: Sequence[Result]) -> bool:
     """Return whether the metrics of several results are the same to 1e-4."""
-    first = results[0].metrics
+    tables = [dict(sorted(result.metrics.items())) for result in results]
     return all(
-        each.metrics.keys() == first.keys() and all(_same(each.metrics[name], first[name]) for name in first)
-        for each in results[1:]
+        each.keys() == tables[0].keys()
+        and np.allclose(list(each.values()), list(tables[0].values()), 1e-4, 1e-4, equal_nan=True)
+        for each in tables
     )
-
-
-def _same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-4) or (math.isnan(one) and math.isnan(other))

@@ -26,7 +26,7 @@ from unseen.core.guard import guarded
 from unseen.core.identity import canonical_json
 from unseen.core.records import Details, Result
 from unseen.core.registry import load_object
-from unseen.results.comparability import SEED, Group, comparable, sort_key
+from unseen.results.comparability import SEED, Group, comparable, sort_key, value_text
 from unseen.results.info import MetricStyle, headline_first, info_of, metric_style
 from unseen.stats import Candidate, Decision, Interval, accuracy_interval, combine_intervals, decide, median_outcomes
 from unseen.stats.interval import no_interval, per_image
@@ -56,16 +56,19 @@ class Column:
     def style(self) -> MetricStyle:
         return metric_style(self.metric, self.benchmark)
 
+    @property
+    def words(self) -> list[str]:
+        """The setting in words, such as "shots 5"."""
+        return [f"{name} {value_text(value)}" for name, value in self.setting]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
     """One metric of one model on one dataset, over seeds.
 
     Attributes:
-        parameters: of the cells, without the seed.
         values: the metric per seed, in full precision; `seeds` are theirs, None where a cell has no seed.
         value: the mean of `values`, or their median if the metric is aggregated by it.
-        std: sample standard deviation of `values`; NaN for a single one.
         candidate: the value with its interval, and with its outcomes per image if they are stored: what `decide` takes.
         images: number of test images; None if unknown.
         chance: value of guessing; None if unknown.
@@ -75,20 +78,20 @@ class Summary:
     benchmark: str
     model: str
     dataset: str
-    parameters: Mapping[str, Any]
-    metric: str
+    style: MetricStyle
     values: tuple[float, ...]
     seeds: tuple[object, ...]
     value: float
-    std: float
     candidate: Candidate
-    images: int | None = None
-    chance: float | None = None
-    cells: tuple[str, ...] = ()
+    images: int | None
+    chance: float | None
+    cells: tuple[str, ...]
 
     @property
-    def style(self) -> MetricStyle:
-        return metric_style(self.metric, self.benchmark)
+    def std(self) -> float:
+        """The sample standard deviation of `values`; NaN for a single one."""
+        finite = len(self.values) > 1 and all(map(math.isfinite, self.values))
+        return statistics.stdev(self.values) if finite else math.nan
 
     @property
     def per_seed(self) -> str:
@@ -220,7 +223,6 @@ def summary_of(results: Sequence[Result], metric: str) -> Summary:
     ordered = sorted(results, key=lambda result: canonical_json(result.cell.parameters.get(SEED)))
     cell = ordered[0].cell
     values = tuple(float(result.metrics[metric]) for result in ordered)
-    finite = all(math.isfinite(value) for value in values)
     style, info = metric_style(metric, cell.benchmark), info_of(cell.benchmark)
     counts = {Details.read(result.details).test_images for result in ordered}
     first = info.metrics[0].name if info.metrics else "top1"  # the metric that the chance level belongs to
@@ -228,12 +230,10 @@ def summary_of(results: Sequence[Result], metric: str) -> Summary:
         benchmark=cell.benchmark,
         model=cell.model,
         dataset=cell.dataset,
-        parameters={name: value for name, value in cell.parameters.items() if name != SEED},
-        metric=metric,
+        style=style,
         values=values,
         seeds=tuple(result.cell.parameters.get(SEED) for result in ordered),
         value=style.over_seeds(values),
-        std=statistics.stdev(values) if len(values) > 1 and finite else math.nan,
         candidate=candidate_of(ordered, style),
         images=counts.pop() if len(counts) == 1 else None,
         chance=info.chance(ordered[0].details) if metric == first else None,

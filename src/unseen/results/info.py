@@ -75,7 +75,7 @@ class MetricStyle:
         if not math.isfinite(value):
             return "not a number" if math.isnan(value) else ("∞" if value > 0 else "-∞")
         if self.percent:
-            return f"{100 * value:.{self.decimals}f}"
+            return f"{round(100 * value, self.decimals) + 0.0:.{self.decimals}f}"  # never -0.0
         decimals = 3 if value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
         return f"{value:.{decimals}f}" if decimals <= 6 else f"{value:.3e}"
 

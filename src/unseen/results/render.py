@@ -34,7 +34,7 @@ def markdown_table(table: Table) -> str:
         return f"**{text}**" if cell.mark else text
 
     lines = [
-        f"| {' | '.join(map(markdown_words, _heads(table)))} |",
+        f"| {' | '.join(map(markdown_words, table.heads))} |",
         f"|---|{'---:|' * (len(table.columns) - 1)}",
         *(f"| {' | '.join(map(entry, row))} |" for row in table.rows),
     ]
@@ -74,7 +74,7 @@ def latex_table(table: Table, label: str) -> str:
 def csv_table(table: Table) -> str:
     """Return the table as CSV, numbers in full precision; limits, n and chance follow each value."""
     details = ("low", "high", "n", "chance", "mark")
-    first, *heads = _heads(table)
+    first, *heads = table.heads
     lines = [csv_line([first, *(name for head in heads for name in (head, *(f"{head} {each}" for each in details)))])]
     for row in table.rows:
         cells = [cell.to_dict() for cell in row[1:]]
@@ -85,12 +85,6 @@ def csv_table(table: Table) -> str:
         )
         lines.append(csv_line([row[0].shown, *values]))
     return "".join(lines)
-
-
-def _heads(table: Table) -> list[str]:
-    """Return the headings, with the group before each if the table has groups."""
-    groups = table.groups or [""] * len(table.columns)
-    return [f"{group}: {head}" if group else head for group, head in zip(groups, table.columns, strict=True)]
 
 
 def _latex_groups(table: Table) -> list[str]:
@@ -152,7 +146,7 @@ def model_card(results: Collection[Result], names: DisplayNames, revision: str =
 def _entry(benchmark: str, column: Column, summary: Summary, names: DisplayNames, revision: str) -> dict[str, object]:
     style, interval = column.style, summary.interval
     scale = 100.0 if style.percent else 1.0
-    setting = ", ".join(f"{name} {value}" for name, value in column.setting)
+    setting = ", ".join(column.words)
     title = style.spoken
     if interval.known:
         title += f" (95 % CI {style.text(interval.low)} to {style.text(interval.high)}"

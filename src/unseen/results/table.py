@@ -54,6 +54,7 @@ class TableCell:
         metric: how to format the value.
         n: number of test images behind the value.
         chance: value of guessing.
+        place: range of ranks on a leaderboard.
     """
 
     text: str = ""
@@ -68,6 +69,7 @@ class TableCell:
     metric: MetricStyle | None = None
     n: int | None = None
     chance: float | None = None
+    place: tuple[int, int] | None = None
 
     @property
     def shown(self) -> str:
@@ -99,8 +101,8 @@ class TableCell:
         found: dict[str, object] = {"value": self.value, "mark": self.mark}
         if self.interval is not None and math.isfinite(self.interval.low):
             found |= {"low": self.interval.low, "high": self.interval.high, "level": self.interval.level}
-        found |= {name: value for name, value in (("n", self.n), ("chance", self.chance)) if value is not None}
-        return found
+        known = {"n": self.n, "chance": self.chance, "place": self.place}
+        return found | {name: value for name, value in known.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,25 @@ class Table:
         """Positions of the columns that are sorted by numbers."""
         return {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell.order, int | float)}
 
+    @property
+    def heads(self) -> list[str]:
+        """The headings, with the group before each if the table has groups."""
+        groups = self.groups or [""] * len(self.columns)
+        return [f"{group}: {head}" if group else head for group, head in zip(groups, self.columns, strict=True)]
+
+    def transposed(self, corner: str = "setting") -> Table:
+        """Return the table with columns as rows, models as columns."""
+        models, *columns_of = zip(*self.rows, strict=True)
+        rows = [[TableCell(head), *cells] for head, cells in zip(self.heads[1:], columns_of, strict=True)]
+        columns = [corner, *(cell.shown for cell in models)]
+        return replace(self, columns=columns, rows=rows, row_keys=(), groups=())
+
     def to_dict(self) -> dict[str, object]:
         """Return the table as JSON values, numbers in full precision."""
-        rows = [{"name": row[0].shown, "cells": [cell.to_dict() for cell in row[1:]]} for row in self.rows]
+        rows = [
+            {"name": row[0].shown, "id": key, "cells": [cell.to_dict() for cell in row[1:]]}
+            for row, key in zip(self.rows, self.row_keys or [""] * len(self.rows), strict=True)
+        ]
         texts = {"caption": self.caption, "columns": list(self.columns), "notes": list(self.notes)}
         return {**texts, "rows": rows, "footnote": self.footnote}
 
@@ -174,7 +192,7 @@ def default_tables(results: Collection[Result], names: DisplayNames, metrics: Se
 def grid_tables(grid: Grid, names: DisplayNames) -> list[Table]:
     """Return the tables of a grid: one, or several if it has more columns than fit a page."""
     if len(grid.columns) > MOST_COLUMNS and len(grid.models) <= FEW_MODELS:
-        return [_transposed(grid_table(grid, grid.columns, names))]
+        return [grid_table(grid, grid.columns, names).transposed()]
     return [grid_table(grid, columns, names) for columns in parted(grid.columns)]
 
 
@@ -296,13 +314,6 @@ def findings_footnote(results: Iterable[Result]) -> str:
     sources = dict.fromkeys(result.record.source for result in own if result.record.source)
     texts = [f"Run record: {'; '.join(found)}."] if found else []
     return " ".join([*texts, *([f"Published numbers: {'; '.join(sources)}."] if sources else [])])
-
-
-def _transposed(table: Table) -> Table:
-    """Return the table with settings as rows and models as columns."""
-    models, *columns_of = zip(*table.rows, strict=True)
-    rows = [[TableCell(head), *cells] for head, cells in zip(table.columns[1:], columns_of, strict=True)]
-    return replace(table, columns=["setting", *(cell.shown for cell in models)], rows=rows, row_keys=())
 
 
 def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:

@@ -18,11 +18,12 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
+from datetime import date as Date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from unseen import __version__
-from unseen.benchmarks.benchmark import BENCHMARKS, citations_of, command_of
+from unseen.benchmarks.benchmark import citations_of, command_of
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import StoreError
 from unseen.core.files import write_whole
@@ -30,7 +31,6 @@ from unseen.core.identity import digest, neutral_options
 from unseen.core.records import Result
 from unseen.features.store import take_lock
 from unseen.results import ResultsDatabase
-from unseen.results.info import info_of
 from unseen.results.rows import to_json
 from unseen.run.study import Study
 
@@ -164,20 +164,20 @@ class Inbox:
 # ---- the report ------------------------------------------------------------------------------------------------------
 
 
-def make_report(results: Sequence[Result], **options: Any) -> Page:
+def make_report(results: Sequence[Result], *, title: str, date: Date | None = None, **material: Any) -> Page:
     """Return the report of some results: the section of each benchmark, then failures and provenance.
 
     Args:
-        options: `title`, `cards`, `dataset_cards`, `picture`, `date` of `unseen.reports.make_page`.
+        material: `cards`, `dataset_cards`, `picture` and `options` of `unseen.reports.blocks.Material`.
     """
-    from unseen.reports import make_page  # imports altair
+    from unseen.reports.blocks import Material  # imports altair
+    from unseen.reports.page import make_page
 
-    return make_page(
-        results, sections=section_of, command=command_of, papers=citations_of, order=tuple(BENCHMARKS), **options
-    )
+    content = Material(results, command=command_of, papers=citations_of, **material)
+    return make_page(content, title=title, date=date)
 
 
-def write_report(results: Sequence[Result], path: Path | str, **options: object) -> Path:
+def write_report(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
     """Write the report of some results; `options` are those of `make_report`."""
     return make_report(results, **options).write(path)
 
@@ -206,9 +206,9 @@ def write_study_report(results: Sequence[Result], study: Study, bench: Workbench
     inputs = hashlib.sha256(known.encode()).hexdigest()
     if (stored := _INPUTS.search(_end_of(path))) and stored[1] == inputs:
         return [Headline(**each) for each in json.loads(stored[2])]
-    from unseen.reports.page import ClassPictures  # imports jinja2
+    from unseen.reports.page import class_pictures  # imports jinja2
 
-    picture = ClassPictures(bench.dataset)
+    picture = class_pictures(bench.dataset)
     page = make_report(results, title=title, cards=cards, dataset_cards=dataset_cards, picture=picture, options=options)
     headlines = [headline for _, headline in page.headlines]
     answers = json.dumps([asdict(each) for each in headlines]).replace("-->", "--\\u003e")
@@ -234,8 +234,3 @@ def report_path(study: Study, bench: Workbench) -> Path:
 def file_name(text: str) -> str:
     """Return the name of a study as the name of a file, without parts that lead to another folder."""
     return re.sub(r"[^\w.-]+", "-", text).strip(".-") or "study"
-
-
-def section_of(benchmark: str) -> str:
-    """Return the "module:function" that makes a benchmark's section; that of plain scores if it is not installed."""
-    return info_of(benchmark).section

@@ -301,10 +301,8 @@ def _covariance(entries: Sequence[_Entry]) -> FloatArray:
     for images in {e.images for e in entries if e.images is not None}:
         rows = [i for i, e in enumerate(entries) if e.images == images]
         values = np.stack([v for i in rows if (v := entries[i].values) is not None])
-        away = values - values.mean(axis=1, keepdims=True)
-        norms = np.sqrt((away**2).sum(axis=1, keepdims=True))
-        scaled = np.divide(away, norms, out=np.zeros_like(away), where=norms > 0)  # 0 if all outcomes are the same
-        correlation[np.ix_(rows, rows)] = scaled @ scaled.T
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 if all outcomes are the same
+            correlation[np.ix_(rows, rows)] = np.nan_to_num(np.corrcoef(values))
     np.fill_diagonal(correlation, 1.0)
     return np.asarray(correlation * np.outer(errors, errors))
 

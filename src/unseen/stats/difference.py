@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.stats.interval import Difference, Interval, check_level, normal_quantile, per_image, t_p, t_quantile
-from unseen.stats.means import estimate_means, t_interval
+from unseen.stats.means import combine_intervals, estimate_means, t_interval
 
 
 def paired_difference(
@@ -108,16 +108,12 @@ def unpaired_difference(a: Interval, b: Interval, *, error_scale: float = 1.0) -
     For the same images this is valid where the outcomes of the candidates are not negatively correlated, and wider
     than `paired_difference`.
     """
-    level, value = a.level, a.value - b.value
-    if a.level != b.level:
-        raise DataError(f"two intervals of one level are needed; found {a.level} and {b.level}.")
-    n = min(a.n, b.n)
-    if not (a.known and b.known):
-        return _unknown(value, a.reason or b.reason or "no interval is known", level, n)
-    below = math.hypot(a.value - a.low, b.high - b.value) * error_scale
-    above = math.hypot(a.high - a.value, b.value - b.low) * error_scale
-    distance = below if value > 0 else above
-    p = t_p(normal_quantile((1 + level) / 2) * value, distance, math.inf)
+    found = combine_intervals(sum, [a, replace(b, value=-b.value, low=-b.high, high=-b.low)])
+    level, value, n = found.level, found.value, min(a.n, b.n)
+    if not found.known:
+        return _unknown(value, found.reason, level, n)
+    below, above = error_scale * (value - found.low), error_scale * (found.high - value)
+    p = t_p(normal_quantile((1 + level) / 2) * value, below if value > 0 else above, math.inf)
     return Difference(value, value - below, value + above, level, n, "unpaired, MOVER", p=p, adjusted_p=p)
 
 

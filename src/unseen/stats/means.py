@@ -98,23 +98,16 @@ def per_class_interval(correct: ArrayLike, labels: ArrayLike, *, level: float = 
     return _bounded_interval(per_image(correct, what="correct"), labels, level)
 
 
-def mean_interval(values: ArrayLike, *, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Interval:
-    """Return the mean of independent values with its confidence interval.
+def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return the mean of independent values without bounds with its confidence interval, by Student's t.
 
     Args:
         values: (n,) or (seeds, n): scores of images, or accuracies of classes, concepts or tasks for a claim about
             new ones.
-        bounds: the smallest and the largest possible value. With them, the interval respects them and has a width
-            where all values are equal. Without them, it is Student's t interval.
         level: the confidence level.
     """
     numbers = per_image(values, what="values")
     n, value = len(numbers), float(numbers.mean())
-    if bounds is not None:
-        low, high = bounds
-        scaled = _bounded_interval((numbers - low) / (high - low), None, level)
-        first, last = (low + (high - low) * end for end in (scaled.low, scaled.high))
-        return Interval(value, first, last, level, n, scaled.method)
     if n < 2:
         return no_interval(value, "a t interval needs two values or more", level=level, n=n)
     return t_interval(value, float(numbers.std(ddof=1)) / math.sqrt(n), n - 1, n=n, level=level, method="Student's t")

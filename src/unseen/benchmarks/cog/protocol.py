@@ -28,7 +28,7 @@ import numpy as np
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.cog.details import ALL, CogParameters
 from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, make_domains
-from unseen.benchmarks.probing import ProbeOptions, probe_cells
+from unseen.benchmarks.probing import ProbeOptions, Validation, probe_cells
 from unseen.benchmarks.workbench import SplitRows, Wanted, Workbench
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UsageError
@@ -73,6 +73,9 @@ class CogBenchmark(ProbeOptions, DomainBenchmark):
     # 2: the corpus of the information content is pinned, so that a dataset's own classes do not change it.
     version: ClassVar[int] = 2
 
+    validation: Validation = option(
+        "drawn", help="drawn: select on a fifth of train; own: on the validation split.", rare=True
+    )
     balanced: Natural = option(
         0, rare=True, help="Training images per class, the same for all; 0 means all (supplement A.4)."
     )

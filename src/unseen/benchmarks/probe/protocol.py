@@ -13,10 +13,9 @@ from typing import ClassVar
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probe import targets
-from unseen.benchmarks.probing import ProbeOptions, Validation, probe_cells
+from unseen.benchmarks.probing import ProbeOptions, probe_cells
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.errors import UsageError
-from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS, NUMBER, check_classes
@@ -29,12 +28,6 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
 
     name: ClassVar[str] = "probe"
     info: ClassVar[BenchmarkInfo] = built_in_info("probe")
-
-    validation: Validation = option(
-        "own",
-        help="own: select on the dataset's validation split where it has one; drawn: on a fifth of train.",
-        rare=True,
-    )
 
     def suited(self, dataset: Dataset) -> Benchmark:
         """Return the probe for the dataset's kind of labels (`unseen.benchmarks.probe.targets`)."""

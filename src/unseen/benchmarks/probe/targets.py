@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.probing import Arrays, Validation, limits, pool_validation
+from unseen.benchmarks.probing import Arrays, FeatureOptions, limits, pool_validation
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.arrays import AnyArray
-from unseen.core.identity import Natural, Values, option
+from unseen.core.identity import Values, option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import NUMBER, SEVERAL
@@ -28,6 +28,7 @@ from unseen.results.grid import pack_values
 from unseen.results.info import BenchmarkInfo, built_in_info
 from unseen.stats import (
     Interval,
+    accuracy_interval,
     bootstrap_share_interval,
     correlation_interval,
     mean_average_precision_interval,
@@ -38,19 +39,8 @@ from unseen.stats.areas import average_precisions
 
 
 @dataclass(frozen=True)
-class TargetBenchmark(Benchmark):
+class TargetBenchmark(FeatureOptions, Benchmark):
     """Options and evaluation that both probes share."""
-
-    layer: str = option("pooled", help="Features: pooled, logits, or the name of a module.")
-    validation: Validation = option(
-        "own", help="own: select on the dataset's validation split if it has one; drawn: by cross-validation."
-    )
-    square_root: bool = option(False, help="Take square roots of the features before they are scaled.")
-    memory_limit: Natural = option(
-        0,
-        neutral="rows that are read again at every pass give the same probe",
-        help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the memory.",
-    )
 
     def check(self, dataset: Dataset) -> None:
         for split in ("train", "test"):
@@ -67,9 +57,7 @@ class TargetBenchmark(Benchmark):
         parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
         own = {name: (part.features, _targets(dataset, name, part)) for name, part in parts.items()}
         rows = pool_validation(own) if self.validation == "drawn" else own
-        how: Values = {"square_root": self.square_root}
-        if self.memory_limit:
-            how["memory_limit"] = self.memory_limit * 1_000_000
+        how: Values = {"square_root": self.square_root, "memory_limit": self.memory}
         about = {
             "train_images": len(rows["train"][1]),
             "test_images": len(rows["test"][1]),
@@ -154,7 +142,7 @@ class MultilabelBenchmark(TargetBenchmark):
             **_bounded("map", mean_average_precision_interval(truth, scores)),
             **_f1("f1_macro", 0),
             **_f1("f1_micro", 1),
-            **_bounded("lrap", mean_interval(per_image, bounds=(0, 1))),
+            **_bounded("lrap", accuracy_interval(per_image)),
         }
         details = {
             "target": SEVERAL,

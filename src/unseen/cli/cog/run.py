@@ -43,7 +43,7 @@ from unseen.data.load import load_dataset, resolve_dataset
 from unseen.data.sources.imagenet.cog import read_concepts
 from unseen.data.sources.imagenet.source import levels_file
 from unseen.reports import save_chart
-from unseen.reports.page import ClassPictures
+from unseen.reports.page import class_pictures
 from unseen.reports.wording import listed
 from unseen.results import Group
 
@@ -252,7 +252,7 @@ def chart(
         levels=split_names(level),
         seen=seen,
         setting=setting or (),
-        picture=ClassPictures(bench.dataset, size=104),
+        picture=class_pictures(bench.dataset, size=104),
         file=levels,
         concept=concept,
         data=bench.dataset(resolve_dataset(data, Path.cwd())) if data else None,
