@@ -30,7 +30,7 @@ from unseen.benchmarks.cog.analysis import (
     statements,
     trend_sentences,
 )
-from unseen.benchmarks.cog.domains import DomainRecipe, dataset_domain, make_domains
+from unseen.benchmarks.cog.domains import DomainRecipe, make_domains
 from unseen.benchmarks.cog.protocol import _balance, restrict
 from unseen.benchmarks.workbench import SplitRows
 from unseen.concepts import build_levels, read_taxonomy
@@ -86,7 +86,7 @@ def test_levels_of_a_file_are_used_unchanged(world: tuple[str, dict[str, str]], 
     # The other way round, in the plain form: the file's word counts, whatever the similarities say.
     file.write_text(json.dumps({"near": ids["L2"], "far": ids["L1"]}))
     recipe = DomainRecipe(**world[1], levels=str(file))
-    assert recipe.domain_names(world[0]) == ["seen", "L1", "L2"]
+    assert recipe.domain_names() == ["seen", "L1", "L2"]
     read = make_domains(dataset, recipe)
     assert {c.id for c in read.domains["L1"].concepts} == set(ids["L2"])
     assert (read.domains["L1"].mean_similarity or 0) < (read.domains["L2"].mean_similarity or 0)
@@ -157,19 +157,6 @@ def test_too_few_concepts_are_refused(images: Path, world: tuple[str, dict[str, 
         make_domains(load_dataset(f"folder:{images}"), DomainRecipe())
     with pytest.raises(DataError, match="too few"):
         make_domains(load_dataset(world[0]), DomainRecipe(**world[1], levels=9))
-
-
-@pytest.mark.parametrize(
-    ("dataset", "domain"),
-    [
-        ("imagenet:in1k", "seen"),
-        ("imagenet:in1k-blurred?root=/x", "seen"),
-        ("imagenet:cog-l3?root=/x", "L3"),
-        ("packaged:emoji", None),
-    ],
-)
-def test_imagenet_comes_in_levels(dataset: str, domain: str | None) -> None:
-    assert dataset_domain(dataset) == domain
 
 
 @pytest.fixture

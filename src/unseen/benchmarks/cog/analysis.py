@@ -15,7 +15,7 @@ Why so:     another sample of concepts would change the result most. An interval
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from statistics import fmean
@@ -24,9 +24,8 @@ import numpy as np
 
 from unseen.benchmarks.cog.details import ALL as ALL
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe, dataset_domain
-from unseen.core.names import Name
-from unseen.core.records import Cell, Result
+from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe
+from unseen.core.records import Result
 from unseen.reports.wording import counted, listed
 from unseen.results import Group, comparable, only
 from unseen.results.comparability import sort_key
@@ -135,24 +134,8 @@ def order_shots(scores: Iterable[LevelScore]) -> list[Shots]:
 
 
 def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
-    """Return groups of results that one chart may show: levels and shots side by side, averaged over seeds.
-
-    ImageNet-1K and the levels of ImageNet-CoG are different datasets, and one benchmark together, unless there are
-    several of either.
-    """
-    own = [result for result in results if result.cell.benchmark == benchmark]
-    names = {result.cell.dataset: Name.parse(result.cell.dataset) for result in own}
-    seen = {dataset for dataset in names if dataset_domain(dataset) == SEEN}
-    levels = {str(names[d].options): names[d].options for d in names if dataset_domain(d) not in (None, SEEN)}
-    together = len(seen) == 1 and len(levels) == 1
-
-    def place(cell: Cell) -> Mapping[str, str]:
-        if dataset_domain(cell.dataset) is None or (cell.dataset in seen and not together):
-            return {"dataset": cell.dataset}
-        read = next(iter(levels.values())) if cell.dataset in seen else names[cell.dataset].options
-        return {"dataset": "imagenet:cog", **{f"levels' {name}": value for name, value in read.items()}}
-
-    return comparable(own, place=place)
+    """Return groups of results that one chart may show: levels and shots side by side, averaged over seeds."""
+    return comparable([result for result in results if result.cell.benchmark == benchmark])
 
 
 def level_scores(results: Sequence[Result]) -> list[LevelScore]:

@@ -40,7 +40,7 @@ from unseen.benchmarks.cog.analysis import (
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails
-from unseen.benchmarks.cog.domains import SEEN, dataset_domain
+from unseen.benchmarks.cog.domains import SEEN
 from unseen.concepts import (
     Levels,
     corpus_information,
@@ -51,7 +51,6 @@ from unseen.concepts import (
 )
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.identity import Values
-from unseen.core.names import Name
 from unseen.core.records import ModelCard, Result
 from unseen.data import Dataset
 from unseen.reports.charts import Axis, Bars, Chart, Lines, Panels, Scatter, Strip, interval_fields
@@ -355,7 +354,6 @@ class Request:
         models: names, ids or patterns of the models to show; by default all.
         category: category of models, such as "self-supervision"; by default all.
         levels: levels of few-shot charts; by default the first, the middle and the last, and "all" for every one.
-        seen: the seen concepts if there are runs with several: in1k or in1k-blurred.
         setting: NAME=VALUE, if a study has several settings.
         picture: returns pictures of classes.
         file: levels written by `unseen cog levels`.
@@ -369,7 +367,6 @@ class Request:
     models: Sequence[str] = ()
     category: str | None = None
     levels: Sequence[str] = ()
-    seen: str | None = None
     setting: Sequence[str] = ()
     picture: Picture = lambda dataset, name: ""
     file: Path | None = None
@@ -382,19 +379,11 @@ class Request:
         Raises:
             DataError: there are no results.
         """
-        found = settings([r for r in self.results if r.ok and self._has_seen(r)], benchmark)
+        found = settings(self.results, benchmark)
         if not found:
             what, command = ("CoG results", "run") if benchmark == "cog" else ("results of fine-tuning", "finetune")
             raise DataError(f"there are no {what} of that study yet. Make some with: unseen cog {command}")
         return found
-
-    def _has_seen(self, result: Result) -> bool:
-        if self.seen is None:
-            return True
-        name, wanted = Name.parse(result.cell.dataset), self.seen.removeprefix("imagenet:")
-        if (name.scheme, name.rest) == ("imagenet", "cog"):
-            return name.options.get("seen", "in1k") == wanted
-        return dataset_domain(result.cell.dataset) != SEEN or name.rest == wanted
 
     def view(self, *, relative: bool = False) -> View:
         """Return the results to show, with a baseline if the chart is `relative` to one."""

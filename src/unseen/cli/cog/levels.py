@@ -35,17 +35,15 @@ from unseen.concepts import (
     corpus_information,
     filters_for,
     load_wordnet,
-    random_levels,
     read_class_list,
     read_counts,
     read_taxonomy,
-    rerank_levels,
     run_funnel,
 )
 from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values
-from unseen.data.sources.imagenet.cog import Caps, pick_image_lists, read_levels, read_split_file
+from unseen.data.sources.imagenet.cog import Caps, read_levels
 from unseen.data.sources.imagenet.source import levels_file
 
 
@@ -68,14 +66,9 @@ def levels(
     ] = None,
     ontology: Annotated[Path | None, Option(help="Your own is-a edges (.csv, .tsv, .json), not WordNet.")] = None,
     root: Annotated[str | None, Option(help="Common root of the concepts of --ontology without parent.")] = None,
-    rerank: Annotated[str | None, Option(help="Rank the chosen concepts again by this measure.")] = None,
-    random: Annotated[int, Option(help="Make this number of random control levels (15 in the paper).")] = 0,
-    seed: Annotated[int, Option(help="Seed of --random.")] = 0,
     vectors: Annotated[
         Path | None, Option(help="Word vectors for 'text': a word2vec, GloVe or Wikipedia2Vec file.")
     ] = None,
-    published: Annotated[Path | None, Option(help="The authors' cog_levels_mapping_file.pkl, to compare.")] = None,
-    split: Annotated[Path | None, Option(help="The authors' cog_concepts_split_file.pkl, to check.")] = None,
 ) -> None:
     """Build levels of unseen concepts, increasingly distant from the seen ones."""
     if root is not None and ontology is None:
@@ -92,22 +85,13 @@ def levels(
     # The pinned corpus: the release of 2021 gives the levels of 2011 (supplement E).
     ic = corpus_information(taxonomy)
     _print_funnel(eligible, len(images_of))
-    if random:
-        made = random_levels(eligible.concepts, draws=random, size=size, seed=seed)
-    else:
-        similar = read_measure(measure, taxonomy, vectors)
-        made = build_levels(taxonomy, eligible.concepts, seen_ids, levels=number, size=size, measure=similar, ic=ic)
-        if rerank is not None:
-            made = rerank_levels(made, taxonomy, seen_ids, read_measure(rerank, taxonomy, vectors), ic=ic)
+    similar = read_measure(measure, taxonomy, vectors)
+    made = build_levels(taxonomy, eligible.concepts, seen_ids, levels=number, size=size, measure=similar, ic=ic)
     made.details.update(
         seen={"name": seen_name, "concepts": len(seen_ids)},
         funnel={"started": eligible.started, "steps": [asdict(step) for step in eligible.steps]},
     )
     _print_levels(made, taxonomy, ic)
-    if published is not None:
-        _print_comparison(made, published)
-    if split is not None:
-        _print_split(made, split)
     if output is not None:
         made.save(output)
         say(f"Written to {output}.")
@@ -134,38 +118,15 @@ def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) ->
     label = taxonomy.label if isinstance(taxonomy, WordNet) else str
     rows = []
     for level in levels.levels:
-        known = [c.similarity for c in level.concepts if c.similarity is not None]
-        # A random level has no order, and its concepts have no nearest one.
-        ends = [f"{label(c.id)} ({label(c.nearest)})" if c.nearest else "" for c in level.concepts]
-        figures = (f"{level.mean_similarity:.4f}", f"{max(known):.4f}", f"{min(known):.4f}") if known else ("", "", "")
-        rows.append((level.name, f"{len(level.concepts):,}", *figures, ends[0], ends[-1]))
+        known = [concept.similarity or 0.0 for concept in level.concepts]
+        figures = (f"{level.mean_similarity:.4f}", f"{max(known):.4f}", f"{min(known):.4f}")
+        ends = [f"{label(c.id)} ({label(c.nearest or '')})" for c in (level.concepts[0], level.concepts[-1])]
+        rows.append((level.name, f"{len(level.concepts):,}", *figures, *ends))
     left = sum(len(gap) for gap in levels.gaps)
     gaps = f"{left:,} concepts left in the gaps ({', '.join(str(len(gap)) for gap in levels.gaps)})." if left else ""
     corpus = f"Measure: {levels.measure}; corpus of the information content: {ic.total:,.0f} concepts. {gaps}"
     columns = ("Level", "concepts", "mean", "first", "last", "nearest to seen (to which)", "farthest from seen")
     print_table(columns, rows, caption=corpus.strip(), numeric=("concepts", "mean", "first", "last"))
-
-
-def _print_comparison(levels: Levels, path: Path) -> None:
-    """Print how many concepts the levels share with those of the authors."""
-    rows = []
-    for name, ids in read_levels(path).items():
-        shares = [str(len(set(ids).intersection(ours.ids))) for ours in levels.levels]
-        rows.append((name.upper(), f"{len(ids):,}", *shares))
-    columns = ("Published", "concepts", *(f"in {level.name}" for level in levels.levels))
-    print_table(columns, rows, numeric=columns[1:])
-
-
-def _print_split(levels: Levels, path: Path) -> None:
-    """Print how many images the split file of the authors has for the levels."""
-    files = read_split_file(path)
-    rows = []
-    for level in levels.levels:
-        known = pick_image_lists(path, files, [concept for concept in level.ids if concept in files])
-        train, test = (sum(map(len, lists)) for lists in zip(*known.values(), strict=True)) if known else (0, 0)
-        rows.append((level.name, f"{len(known):,} of {len(level.ids):,}", f"{train:,}", f"{test:,}"))
-    columns = ("Split file", "concepts", "train images", "test images")
-    print_table(columns, rows, numeric=columns[1:])
 
 
 def check(

@@ -223,9 +223,6 @@ def chart(
         list[str] | None,
         Option("--level", metavar="LEVEL ...", help="For few-shot charts: L1 L3 L5, or all; three by default."),
     ] = None,
-    seen: Annotated[
-        str | None, Option(help="Seen concepts, if there are runs with both: in1k or in1k-blurred.")
-    ] = None,
     levels: Annotated[Path | None, Option(help="For ranking: a file written by `unseen cog levels`.")] = None,
     concept: Annotated[str | None, Option(help="For kin: a name or WordNet id, such as 'tiger cat'.")] = None,
     data: Annotated[
@@ -250,7 +247,6 @@ def chart(
         models=split_names(models),
         category=category,
         levels=split_names(level),
-        seen=seen,
         setting=setting or (),
         picture=ClassPictures(bench.dataset, size=104),
         file=levels,
