@@ -76,11 +76,10 @@ def levels_of(tree: Any, *, whole: bool = True) -> dict[str, list[str]]:
 def test_a_complete_imagenet_has_no_problems(trees: Mapping[str, Any], layout: str, tmp_path: Path) -> None:
     tree = trees[layout]
     levels = levels_of(tree)
-    check = check_imagenet(tree.in21k, levels, in1k=tree.in1k, caps=CAPS, samples=7)
+    check = check_imagenet(tree.in21k, levels, in1k=tree.in1k, caps=CAPS)
     assert check.ok, check.problems
     assert check.layout == layout
     assert check.concepts == 360
-    assert (check.samples, check.unreadable) == (7, {})
     # The counts are those of the loaded datasets.
     (tmp_path / "levels.json").write_text(json.dumps(levels))
     seen, *others = check.sets
@@ -105,7 +104,7 @@ def test_all_problems_are_listed(trees: Mapping[str, Any], layout: str) -> None:
     tree = trees[layout]
     levels = levels_of(tree, whole=False)
     levels["l1"] = [*levels["l1"], "n99999998", "n99999999"]
-    check = check_imagenet(tree.in21k, levels, caps=CAPS, in1k=Path("nowhere"), samples=400)
+    check = check_imagenet(tree.in21k, levels, caps=CAPS, in1k=Path("nowhere"))
     _, first, second = check.sets
     assert not check.ok
     assert first.missing == ("n99999998", "n99999999")
@@ -116,18 +115,6 @@ def test_all_problems_are_listed(trees: Mapping[str, Any], layout: str) -> None:
     assert "5 concepts have fewer than 8 images: " in check.problems[1]
     assert "(3)" in check.problems[1]
     assert sum("problem: " in line for line in check.lines()) == 3
-
-
-def test_a_corrupt_sample_is_listed_and_is_no_problem(trees: Mapping[str, Any], tmp_path: Path) -> None:
-    tree = trees["folders"]
-    wnid = tree.others[0]
-    (tmp_path / "root" / wnid).mkdir(parents=True)
-    for number in (1, 2, 3):  # a sample is the middle one
-        shutil.copy(tree.in21k / wnid / f"{wnid}_{number}.JPEG", tmp_path / "root" / wnid)
-    check = check_imagenet(tmp_path / "root", {"l1": [wnid]}, caps=Caps(2, 1, 1))
-    assert check.ok
-    assert list(check.unreadable) == [tree.corrupt]
-    assert any(line.startswith(f"unreadable: {tree.corrupt}: not an image") for line in check.lines())
 
 
 def test_damaged_tars_are_named(trees: Mapping[str, Any], tmp_path: Path) -> None:
@@ -207,7 +194,7 @@ def test_the_whole_of_imagenet_cog() -> None:
 def test_levels_of_the_real_counts(golden_data: Path) -> None:
     from unseen.concepts import (
         build_levels,
-        cog_filters,
+        filters_for,
         imagenet_1k,
         imagenet_21k,
         load_wordnet,
@@ -218,7 +205,7 @@ def test_levels_of_the_real_counts(golden_data: Path) -> None:
     counts = read_counts(golden_data / "imagenet21k" / "counts.csv")
     seen, every = imagenet_1k(), imagenet_21k()
     taxonomy = load_wordnet()
-    eligible = run_funnel(taxonomy, every, cog_filters(every, seen, counts=counts)).concepts
+    eligible = run_funnel(taxonomy, every, filters_for(taxonomy, every, seen, counts=counts)).concepts
     levels = build_levels(taxonomy, eligible, seen)
     caps = Caps()
     used = [tuple(map(sum, zip(*(caps.used(counts[c]) for c in level.ids), strict=True))) for level in levels.levels]

@@ -1,7 +1,7 @@
-"""Check an ImageNet-CoG before a run: missing and short concepts, unreadable samples, and the cost in operations.
+"""Check an ImageNet-CoG before a run: missing and short concepts, and the cost in operations.
 
-The check lists folders and tar indexes and decodes a few sample images, so it takes seconds. It collects all problems
-instead of raising the first one. A tar file without an index is read once.
+The check lists folders and tar indexes, so it takes seconds. It collects all problems instead of raising the first one.
+A tar file without an index is read once. `unseen check DATA` decodes images.
 
 Cost:       images      the train and test images of every set, each through every model once
             disk        images x (dimensions x bytes per number + 16 for label and index), and about 1 KiB per part
@@ -29,7 +29,6 @@ from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.records import ModelCard
-from unseen.data import decode_rgb
 from unseen.data.sources.imagenet.cog import Caps, Lists, pick_image_lists, read_split_file
 from unseen.data.sources.imagenet.source import find_in1k, read_in1k
 from unseen.data.sources.imagenet.tree import Images, find_tree, some
@@ -99,8 +98,6 @@ class ImageNetCheck:
         layout: "folders", "tars", "folders and tars", "one tar", or "" if the root cannot be read.
         concepts: number of concepts in the root, in a level or not.
         sets: ImageNet-1K, if it was checked, then the levels.
-        samples: number of images that were decoded.
-        unreadable: name and reason of those that could not be decoded; a run skips and counts such images.
         problems: all problems in words.
     """
 
@@ -108,8 +105,6 @@ class ImageNetCheck:
     layout: str
     concepts: int
     sets: tuple[SetCheck, ...]
-    samples: int
-    unreadable: Mapping[str, str]
     problems: tuple[str, ...]
 
     @property
@@ -126,8 +121,6 @@ class ImageNetCheck:
         return [
             f"{self.root}: {self.layout or 'not readable'}, {self.concepts:,} concepts",
             *(f"{s.name:6} {s.classes:5,} concepts  {s.train:9,} train  {s.test:7,} test" for s in self.sets),
-            f"{self.samples} sample images decoded, {len(self.unreadable)} unreadable",
-            *(f"unreadable: {name}: {reason}" for name, reason in self.unreadable.items()),
             *(f"note: {note}" for each in self.sets for note in each.notes),
             *(f"problem: {problem}" for problem in self.problems),
         ]
@@ -140,7 +133,6 @@ def check_imagenet(
     in1k: Path | None = None,
     split: Path | None = None,
     caps: Caps | None = None,
-    samples: int = 20,
 ) -> ImageNetCheck:
     """Check an ImageNet-21K root, and an ImageNet-1K root if it is given.
 
@@ -148,7 +140,6 @@ def check_imagenet(
         levels: concepts by level, as `read_levels` returns them.
         split: file of image lists; without it, images are sampled.
         caps: images per concept; by default those of the paper.
-        samples: number of images to decode, spread over the concepts.
     """
     problems: list[str] = []
     lists = _read_lists(split, levels, problems) if split is not None else {}
@@ -162,14 +153,11 @@ def check_imagenet(
         problems.append(str(error))
     checks = [_check_level(name, level, found, lists, caps or Caps()) for name, level in levels.items()]
     seen = [_check_in1k(in1k)] if in1k is not None else []
-    unreadable, decoded = _decode_samples([e for e in found.values() if isinstance(e, Images) and len(e)], samples)
     return ImageNetCheck(
         root=str(root),
         layout=layout,
         concepts=concepts,
         sets=(*seen, *checks),
-        samples=decoded,
-        unreadable=unreadable,
         problems=(*problems, *(problem for check in (*checks, *seen) for problem in check.problems)),
     )
 
@@ -244,20 +232,6 @@ def _check_in1k(root: Path) -> SetCheck:
         return SetCheck("in1k", 0, 0, 0, {}, problems=(f"in1k: {error}",))
     train, test = (len(splits[name]) for name in ("train", "test"))
     return SetCheck("in1k", len(classes), train, test, {}, notes=(f"in1k: {notes}",) if notes else ())
-
-
-def _decode_samples(every: Sequence[Images], count: int) -> tuple[dict[str, str], int]:
-    """Decode a few images, spread over the concepts; return name and reason of unreadable ones, and the number."""
-    unreadable: dict[str, str] = {}
-    count = min(count, len(every))
-    for i in range(count):
-        images = every[i * len(every) // count]
-        row = len(images) // 2
-        try:
-            decode_rgb(images.open(row), truncated="accept")
-        except (DataError, OSError) as error:
-            unreadable[images.names[row]] = str(error)
-    return unreadable, count
 
 
 @dataclass(frozen=True)
