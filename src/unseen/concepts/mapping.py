@@ -228,4 +228,3 @@ def read_mapping(path: str | PathLike[str]) -> dict[str, str]:
     path, text = Path(path), Path(path).read_text(encoding="utf-8-sig")
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1)]
     return {name: wnid for name, wnid in read_wnid_table(path, lines).items() if wnid != OPEN}
-

@@ -285,4 +285,3 @@ def read_taxonomy(path: str | PathLike[str], *, root: str | None = None) -> Taxo
     if not edges:
         raise TaxonomyError(f"{path} has no edges. It needs one child and one parent per row.")
     return Taxonomy.from_edges(edges, root=root)
-

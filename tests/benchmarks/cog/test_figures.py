@@ -167,12 +167,6 @@ def test_rankings_by_several_measures(many: list[Result]) -> None:
         draw("rankings", Request([*many, *run_of(MODELS[:1], solver="paper")]))
 
 
-def test_controls_need_controls(many: list[Result]) -> None:
-    assert "random draws" in draw("controls", Request(many))[1][0]
-    with pytest.raises(DataError, match="--controls 15"):
-        draw("controls", Request([r for r in many if r.cell.parameters["level"][0] != "R"]))
-
-
 def test_frozen_beside_fine_tuned(many: list[Result]) -> None:
     tuned = [made_up(MODELS[0], level, "all", 0.95, benchmark="cog-finetune") for level in LEVELS]
     chart, sentences = draw("finetune", Request([*many, *tuned]))
@@ -215,9 +209,7 @@ def test_pictures_of_the_kin() -> None:
     assert "image" not in words_of(draw("kin", Request(concept="tiger cat", data=data))[0])
 
 
-@pytest.mark.parametrize(
-    "kind", ["levels", "relative", "few-shot-relative", "distance", "controls", "images", "ranking"]
-)
+@pytest.mark.parametrize("kind", ["levels", "relative", "few-shot-relative", "distance", "images", "ranking"])
 def test_commands_draw_files(kind: str, many: list[Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ResultsDatabase(tmp_path / FILE_NAME) as database:
         for result in many[: 3 * len(many) // 31]:

@@ -272,8 +272,8 @@ def test_from_a_root_to_a_page(
     page = (home / "reports" / "cog.html").read_text()
     assert "Top-1 by level" in page
 
-    assert main(["cog", "chart", "controls", "--out", str(tmp_path / "none.svg")]) == 2
-    assert "Run it with --controls" in capsys.readouterr().err
+    assert main(["cog", "chart", "finetune", "--out", str(tmp_path / "none.svg")]) == 2
+    assert "unseen cog finetune" in capsys.readouterr().err
     for kind in ("levels", "relative", "few-shot", "few-shot-relative", "distance", "images"):
         chart = tmp_path / f"{kind}.svg"
         assert main(["cog", "chart", kind, "--out", str(chart)]) == 0, capsys.readouterr().err

@@ -63,8 +63,6 @@ Picture = Callable[[str, str], str]
 #: A chart, and sentences on what it shows.
 Drawn = tuple[Chart, Sequence[str]]
 
-#: The largest number of concepts with pictures in a chart or in the tables of a page.
-MOST_PICTURES = 400
 _KIN = 6
 _HEIGHT = 300
 _TOOLTIP = {
@@ -76,7 +74,6 @@ _TOOLTIP = {
     "difference": "difference (points)",
 }
 _CONCEPT_TOOLTIP = {
-    "picture": "image",
     "concept": "concept",
     "nearest": "nearest seen",
     "similarity": "similarity",
@@ -220,30 +217,6 @@ def _row(view: View, score: LevelScore) -> Values:
     }
 
 
-def _control_charts(view: View) -> dict[str, Chart]:
-    """Return levels against random control levels: points over the mean of a model's controls (supplement, Fig. C).
-
-    The band contains all controls of all models, each minus the mean of its model.
-    """
-    own = [score for score in view.scores if score.shots == ALL]
-    controls = {model: [s.mean for s in own if s.control and s.model == model] for model in view.keys}
-    means = {model: sum(values) / len(values) for model, values in controls.items() if values}
-    points = [(s, 100 * (s.mean - means[s.model])) for s in own if s.model in means]
-    random = [value for score, value in points if score.control]
-    if not random:
-        return {}
-    chart = Lines(
-        rows=[{**_row(view, score), "value": value} for score, value in points if not score.control],
-        keys=[*view.keys.values()],
-        x="level",
-        y=Axis("points over the mean of random draws", "points"),
-        band=(min(random), max(random)),
-        tooltip=_TOOLTIP,
-        height=_HEIGHT,
-    )
-    return {"": chart}
-
-
 def _image_charts(view: View) -> dict[str, Chart]:
     """Return training images per concept, concepts sorted, one line per level (supplement, Fig. E)."""
     rows: list[Values] = []
@@ -272,22 +245,16 @@ def _distance_charts(view: View) -> dict[str, Chart]:
     Every model has a line; the points are those of the model under the pointer, or of the one that the reader chooses.
     """
     models = [model for model in view.keys if model in view.lines]
-    by_concept: dict[tuple[float, str, str], dict[str, ConceptScore]] = defaultdict(dict)
-    for score in view.concepts:
-        if score.level != SEEN and score.model in models:
-            by_concept[-round(score.similarity, 4), score.level, score.concept][score.model] = score
-    if not by_concept:
+    unseen = [score for score in view.concepts if score.level != SEEN and score.model in models]
+    accuracy = {(score.concept, score.model): round(score.accuracy, 4) for score in unseen}
+    concepts = {score.concept: score for score in unseen}
+    rows: list[Values] = [
+        {"concept": one.name, "level": one.level, "similarity": round(one.similarity, 4), "nearest": one.nearest}
+        | {"value": [accuracy.get((one.concept, model)) for model in models]}
+        for one in sorted(concepts.values(), key=lambda one: (-one.similarity, one.concept))
+    ]
+    if not rows:
         return {}
-    rows: list[Values] = []
-    step = -(-len(by_concept) // MOST_PICTURES)
-    for place, (_, own) in enumerate(sorted(by_concept.items())):
-        one = next(iter(own.values()))
-        picture = "" if place % step else view.picture(one.dataset, one.name)
-        rows.append(
-            {"concept": one.name, "level": one.level, "similarity": round(one.similarity, 4), "nearest": one.nearest}
-            | {"value": [round(own[model].accuracy, 4) if model in own else None for model in models]}
-            | ({"picture": picture} if picture else {})
-        )
     fits = [
         {"model": m, "group": view.keys[m].group, "name": view.keys[m].label, "similarity": x}
         | {"value": view.lines[m].intercept + view.lines[m].slope.value * x}
@@ -593,13 +560,6 @@ VIEW_FIGURES: Mapping[str, CogFigure] = {
     ),
     "few-shot": CogFigure("Few-shot", _few_shot_charts, missing=_MORE_SHOTS),
     "few-shot-relative": CogFigure("Few-shot, relative", _few_shot_charts, missing=_MORE_SHOTS, relative=True),
-    "controls": CogFigure(
-        "Levels against random draws of concepts",
-        _control_charts,
-        lambda view: [view.controls],
-        "that study has no control levels. Run it with --controls 15.",
-        "Zero is the mean of a model's controls; the band contains all of them.",
-    ),
     "images": CogFigure("Training images per concept", _image_charts, missing="no result has images per concept."),
 }
 #: Every figure by its name.

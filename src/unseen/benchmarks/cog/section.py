@@ -31,7 +31,7 @@ from unseen.benchmarks.cog.analysis import (
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.figures import MOST_PICTURES, VIEW_FIGURES, View, finetune_chart
+from unseen.benchmarks.cog.figures import VIEW_FIGURES, View, finetune_chart
 from unseen.core.records import Result
 from unseen.reports.blocks import (
     Figure,
@@ -53,7 +53,7 @@ from unseen.results.table import DisplayNames, default_tables, grid_tables
 from unseen.stats import decide
 from unseen.stats.means import Mean, share_interval
 
-#: Concepts of a level in a table; a level with more has this number, evenly along its ranking.
+#: Concepts of a level in a table; a level with more has this number, evenly along its ranking, without pictures.
 _MOST_ROWS = 150
 _SIMILARITY = MetricStyle("similarity", "similarity")
 _RATIO = MetricStyle("ratio", "frozen / fine-tuned")
@@ -115,7 +115,6 @@ def _funnel_table(view: View) -> Table | None:
 def _concept_tables(view: View) -> Iterator[Table]:
     """Yield a table per level: each concept with its id, its nearest seen concept and its accuracy."""
     own = [score for score in view.concepts if score.model in view.trained]
-    few = len({score.concept for score in own}) <= MOST_PICTURES
     for level in order_levels(score.level for score in own):
         groups: dict[str, list[ConceptScore]] = defaultdict(list)
         for score in own:
@@ -123,12 +122,13 @@ def _concept_tables(view: View) -> Iterator[Table]:
                 groups[score.concept].append(score)
         concepts = sorted(groups.values(), key=lambda group: (-group[0].similarity, group[0].name))
         shown = concepts[:: -(-len(concepts) // _MOST_ROWS)]
-        cut = f", {len(shown)} of them along the ranking" if len(shown) < len(concepts) else ""
+        is_cut = len(shown) < len(concepts)
+        cut = f", {len(shown)} of them along the ranking" if is_cut else ""
         ends = dict.fromkeys(f"{concepts[place][0].similarity:.2f}" for place in (0, -1))
         yield Table(
             f"{level}: {counted(len(concepts), 'concept')}, similarity {' to '.join(ends)}{cut}",
             ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],
-            [_concept_row(group, view.picture(group[0].dataset, group[0].name) if few else "") for group in shown],
+            [_concept_row(group, "" if is_cut else view.picture(group[0].dataset, group[0].name)) for group in shown],
             notes=["95 % confidence interval over the test images of a concept in brackets."],
         )
 
@@ -245,7 +245,7 @@ def _figures(view: View) -> Iterator[Figure]:
     charted = _charted(view)
     charted = replace(charted, baseline=charted.reference)
     absent = [key.label for model, key in view.keys.items() if model not in charted.keys]
-    for name in ("levels", "distance", "relative", "few-shot", "controls", "images"):
+    for name in ("levels", "distance", "relative", "few-shot", "images"):
         figure = VIEW_FIGURES[name]
         if figure.relative and len(charted.keys) < 2:
             continue
