@@ -254,11 +254,12 @@ def test_from_a_root_to_a_page(
     assert len(chosen) == 250
     assert not chosen.intersection(tree.short) and not chosen.intersection(tree.seen)
 
-    caps = ["--train", "8", "--test", "2", "--least", "6"]
-    code = main(["cog", "check", str(tree.in21k), "--levels", str(levels), "--in1k", str(tree.in1k), *caps])
-    out = capsys.readouterr().out
-    assert code == 0, out
-    assert "250" in out.replace(",", "") or "L5" in out.upper()
+    capsys.readouterr()
+    assert main(["cog", "check", "--data", f"imagenet?{CAPS}", "--json"]) == 0
+    counted = json.loads(capsys.readouterr().out)
+    gaps = sum(map(len, json.loads(levels.read_text())["gaps"]))
+    assert counted["concepts"] == len(tree.seen) + 250 + gaps
+    assert counted["images"]["test"] == 2 * counted["concepts"], "two of every concept in either release"
 
     run = ["cog", "run", "--data", f"imagenet?{CAPS}", "--models", small_model, "--shots", "2,all", "--seeds", "2"]
     code = main(run)
@@ -287,18 +288,22 @@ def test_from_a_root_to_a_page(
 
 @pytest.mark.slow
 def test_a_check_lists_problems(
-    tree_module: ModuleType, tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+    tree_module: ModuleType,
+    tmp_path: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     tree = tree_module.make_imagenet(tmp_path / "data")
-    levels = tmp_path / "levels.json"
-    levels.write_text(json.dumps({"L1": [*tree.others[:5], tree.short[0]]}))
-    code = main(
-        ["cog", "check", str(tree.in21k), "--levels", str(levels), "--train", "8", "--test", "2", "--least", "6"]
-    )
-    captured = capsys.readouterr()
-    assert code == 2
-    assert tree.short[0] in captured.out + captured.err
-    assert captured.err.startswith("unseen: error: ") and captured.err.count("\n") == 1
+    monkeypatch.setenv("UNSEEN_IMAGENET_1K", str(tree.in1k))
+    monkeypatch.setenv("UNSEEN_IMAGENET_21K", str(tree.in21k))
+    monkeypatch.setenv("UNSEEN_COG_LEVELS", str(tmp_path / "levels.json"))
+    for concept, words in ((tree.short[0], "fewer than the 6 + 2 images"), ("n99999999", "are not in")):
+        (tmp_path / "levels.json").write_text(json.dumps({"L1": [*tree.others[:5], concept]}))
+        assert main(["cog", "check", "--data", f"imagenet?{CAPS}"]) == 2
+        printed = capsys.readouterr().err
+        assert words in printed and concept in printed
+        assert printed.startswith("unseen: error: ") and printed.count("\n") == 1
 
 
 @pytest.mark.slow

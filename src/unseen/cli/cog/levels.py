@@ -1,13 +1,12 @@
-"""`unseen cog levels` and `unseen cog check`: levels of unseen concepts, and the images that ImageNet-CoG needs."""
+"""`unseen cog levels` and `unseen cog check`: levels of unseen concepts, the images of ImageNet-CoG, and its cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
@@ -15,8 +14,6 @@ from unseen.benchmarks.cog.check import (
     FULL_COG,
     PASSES,
     V100,
-    ImageSet,
-    check_imagenet,
     cost_lines,
     count_concepts,
     plan_cost,
@@ -24,7 +21,8 @@ from unseen.benchmarks.cog.check import (
 )
 from unseen.benchmarks.cog.domains import read_measure, read_seen_concepts
 from unseen.cli.application import DEFAULT_MODELS, HomeOption, JsonOption, split_names
-from unseen.cli.tables import count, print_json, print_table, say
+from unseen.cli.cog.run import imagenet_data
+from unseen.cli.tables import print_json, print_table, say
 from unseen.concepts import (
     Eligibility,
     InformationContent,
@@ -40,11 +38,11 @@ from unseen.concepts import (
     read_taxonomy,
     run_funnel,
 )
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import UsageError
+from unseen.core.files import at_home
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values
-from unseen.data.sources.imagenet.cog import Caps, read_levels
-from unseen.data.sources.imagenet.source import levels_file
+from unseen.data.load import load_dataset
 
 
 def levels(
@@ -130,13 +128,9 @@ def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) ->
 
 
 def check(
-    root: Annotated[Path | None, Argument(help="ImageNet-21K: folders or tar files per concept.")] = None,
-    levels: Annotated[Path | None, Option(help="Levels, from `unseen cog levels --output`.")] = None,
-    in1k: Annotated[Path | None, Option(help="ImageNet-1K, to check too.")] = None,
-    split: Annotated[Path | None, Option(help="The authors' image lists.")] = None,
-    train: Annotated[int, Option(help="Most training images per concept.")] = 1300,
-    test: Annotated[int, Option(help="Test images per concept.")] = 50,
-    least: Annotated[int, Option(help="Fewest training images per concept.")] = 732,
+    data: Annotated[str, Option("--data", metavar="DATA", help="The dataset; imagenet?root=FOLDER names a root.")] = (
+        "imagenet"
+    ),
     plan: Annotated[bool, Option("--plan", help="Print the cost of a run: disk, memory, operations.")] = False,
     models: Annotated[list[str] | None, Option("--models", help="With --plan: the models of the run.")] = None,
     solver: Annotated[str, Option(help=f"With --plan: {' or '.join(PASSES)}.")] = "logistic",
@@ -146,31 +140,22 @@ def check(
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
-    """List missing concepts and concepts with too few images; with --plan, print the cost of a run.
-
-    Without ROOT, --plan is about all of ImageNet-CoG as described in the paper.
-    """
-    if root is None and not plan:
-        raise UsageError("give the ImageNet-21K root to check, or --plan for the cost of the whole of ImageNet-CoG.")
-    found: Values = {}
-    lines: list[str] = []
-    problems: Sequence[str] = ()
-    sets: Sequence[ImageSet] = FULL_COG
-    if root is not None:
-        named = read_levels(levels if levels is not None else levels_file(None))
-        checked = check_imagenet(root, named, in1k=in1k, split=split, caps=Caps(train, test, least))
-        found, lines, problems, sets = checked.to_dict(), checked.lines(), checked.problems, checked.sets
+    """List the images of ImageNet-CoG, without reading them; with --plan, print the cost of a run."""
     if plan:
         bench = Workbench(home_folder(home))
         names = [resolve_model(name, Path.cwd()) for name in split_names(models) or DEFAULT_MODELS[:1]]
-        cards = [planned_card(bench, name) for name in names]
-        costs = plan_cost(sets, cards, solver=solver)
-        lines += cost_lines(sets, costs, gpu_gflops)
-        found["plan"] = {"models": [asdict(cost) for cost in costs], "gflops": gpu_gflops}
+        costs = plan_cost(FULL_COG, [planned_card(bench, name) for name in names], solver=solver)
+        found: Values = {"plan": {"models": [asdict(cost) for cost in costs], "gflops": gpu_gflops}}
+        lines = cost_lines(FULL_COG, costs, gpu_gflops)
+    else:
+        with at_home(home_folder(home)):
+            dataset = load_dataset(imagenet_data(data, {}, home))
+        images = {name: len(split) for name, split in dataset.splits.items()}
+        found = {"dataset": dataset.id, "concepts": len(dataset.class_names), "images": images}
+        counts = ", ".join(f"{count:,} {name} images" for name, count in images.items())
+        lines = [f"{dataset.id}: {len(dataset.class_names):,} concepts, {counts}."]
     if as_json:
         print_json(found)
-    else:
-        for line in lines:
-            say(line)
-    if problems:
-        raise DataError(f"{count(len(problems), 'problem')}. The first: {problems[0]}.")
+        return
+    for line in lines:
+        say(line)
