@@ -20,14 +20,12 @@ from unseen.benchmarks.cog.analysis import (
     ConceptScore,
     Line,
     concept_scores,
-    decide_levels,
     level_scores,
     measure_fall,
     order_levels,
     relative_to,
     shots_sentence,
     slopes,
-    statements,
     trend_sentences,
 )
 from unseen.benchmarks.cog.domains import DomainRecipe, make_domains
@@ -283,26 +281,6 @@ def made_up(model: str, level: str, accuracy: float, seed: int = 0, images: int 
     correct = difficulty < accuracy
     cell = Cell("cog", model, "d", {"level": level, "shots": "all", "seed": seed})
     return Result(cell, {"top1": float(correct.mean())}, details={"correct": pack_correct(correct), "similarity": 0.5})
-
-
-def test_statements_name_the_better_model() -> None:
-    results = [
-        *[made_up("a", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
-        *[made_up("b", level, acc) for level, acc in (("seen", 0.7), ("L1", 0.6), ("L5", 0.6))],
-        *[made_up("c", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
-    ]
-    scores = level_scores(results)
-    sentences = statements(scores, {"a": "A", "b": "B", "c": "C"}, [("a", "b"), ("a", "c"), ("b", "c")])
-    better, worse, tied = sentences[0].split("; ")
-    assert better.startswith("A against B: significantly better on seen (+")
-    assert worse.startswith("significantly worse on L5 (-")
-    assert tied == "statistically tied on L1."
-    assert sentences[1] == "A against C: statistically tied on seen, L1 and L5."
-    decisions = decide_levels(scores)
-    assert decisions["seen", "all"].pairs["a", "b"].significant
-    assert decisions["L5", "all"].pairs["b", "a"].significant
-    assert not decisions["L1", "all"].pairs["a", "b"].significant
-    assert decisions["seen", "all"].possibly_best == ("a", "c")
 
 
 def test_intervals_of_levels_are_those_of_stats() -> None:

@@ -1,9 +1,9 @@
 """Scores of a CoG, and how accuracy changes with the distance to the seen concepts.
 
-Paper:      Sariyildiz et al., ICCV 2021 [P]: Fig. 3 (levels, relative), Fig. 4 (few-shot), section 4.2 (statements);
-            supplement D.1 for the random controls
-Implements: accuracy per level: means over seeds with confidence intervals over test images, and on every level one
-            decision (`stats.decide`) over all models, image by image. The fall: the mean over the concepts of the
+Paper:      Sariyildiz et al., ICCV 2021 [P]: Fig. 3 (levels, relative), Fig. 4 (few-shot); supplement D.1 for
+            the random controls
+Implements: accuracy per level: means over seeds with confidence intervals over test images; differences to a baseline
+            are paired, image by image. The fall: the mean over the concepts of the
             nearest level minus that of the farthest, with Welch's interval over concepts; steps between adjacent
             levels alike, with Holm's correction. Controls: how many random samples of as many concepts are harder
 Beyond:     the slope of accuracy per concept over similarity: points lost per 0.1, with HC3 errors over concepts
@@ -33,7 +33,6 @@ from unseen.results.grid import Summary, decide_summaries, summary_of
 from unseen.results.info import TOP1
 from unseen.results.table import DisplayNames, format_interval
 from unseen.stats import (
-    Decision,
     Difference,
     Interval,
     combine_intervals,
@@ -161,14 +160,6 @@ def _by_level(results: Sequence[Result]) -> dict[tuple[str, str, Shots], list[Re
         p = CogParameters.of(result.cell)
         found[result.cell.model, p.level, p.shots].append(result)
     return found
-
-
-def decide_levels(scores: Sequence[LevelScore]) -> dict[tuple[str, Shots], Decision]:
-    """Decide which models differ, for every level and number of shots."""
-    groups: dict[tuple[str, Shots], list[Summary]] = defaultdict(list)
-    for score in scores:
-        groups[score.level, score.shots].append(score.summary)
-    return {place: decide_summaries(group) for place, group in groups.items()}
 
 
 def relative_to(scores: Sequence[LevelScore], baseline: str) -> list[tuple[LevelScore, Difference]]:
@@ -319,26 +310,6 @@ def _ratio(frozen: Interval, tuned: Interval) -> Interval:
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------
-
-
-def statements(scores: Sequence[LevelScore], names: DisplayNames, pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """State for each pair of models on which levels they differ significantly, with all training images."""
-    whole = [s for s in scores if s.shots == ALL and not s.control]
-    decisions = {level: decision for (level, _), decision in decide_levels(whole).items()}
-    found = []
-    for pair in pairs:
-        own = {level: decision.pairs[pair] for level, decision in decisions.items() if pair in decision.pairs}
-        verdicts: dict[str, list[str]] = defaultdict(list)
-        for level, each in own.items():
-            if each.significant:
-                verdict = "significantly better" if each.value > 0 else "significantly worse"
-                verdicts[verdict].append(f"{level} ({_points(each)})")
-            elif each.known:
-                verdicts["statistically tied"].append(level)
-        parts = [f"{verdict} on {listed(levels)}" for verdict, levels in sorted(verdicts.items())]
-        first, second = (names.get(model, model) for model in pair)
-        found += [f"{first} against {second}: {'; '.join(parts)}."] if parts else []
-    return found
 
 
 def answer(fall: Fall | None, few: tuple[Shots, Fall] | None, controls: str) -> str:

@@ -36,7 +36,6 @@ from unseen.benchmarks.cog.analysis import (
     relative_to,
     settings,
     slopes,
-    statements,
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails
@@ -412,11 +411,6 @@ def _level_sentences(view: View) -> list[str]:
     return sentences + _trend_sentences(view)
 
 
-def _relative_sentences(view: View) -> list[str]:
-    pairs = [(view.baseline, model) for model in view.keys if model != view.baseline]
-    return statements(view.scores, view.names, pairs) if len(pairs) <= FEW else []
-
-
 def _trend_sentences(view: View) -> list[str]:
     return trend_sentences(view.scores, view.concepts, view.names)
 
@@ -546,8 +540,7 @@ VIEW_FIGURES: Mapping[str, CogFigure] = {
     "relative": CogFigure(
         "Relative to a baseline",
         _relative_charts,
-        _relative_sentences,
-        "that study has no results with all training images. Run it with --shots all.",
+        missing="that study has no results with all training images. Run it with --shots all.",
         relative=True,
     ),
     "distance": CogFigure(

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import product
 from statistics import fmean
 
 from unseen.benchmarks.cog.analysis import (
@@ -27,7 +27,6 @@ from unseen.benchmarks.cog.analysis import (
     order_shots,
     ratios,
     settings,
-    statements,
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
@@ -231,14 +230,9 @@ def _method(view: View) -> str:
     )
 
 
-def _statements(view: View) -> Iterator[Text]:
-    """Yield the trends, and differences between models unless there are many."""
+def _trends(view: View) -> list[Text]:
     names = {model: view.names[model] for model in view.trained} if len(view.keys) > FEW else view.names
-    yield from (Text(sentence, "Trend") for sentence in trend_sentences(view.scores, view.concepts, names))
-    pairs = combinations(view.trained, 2) if len(view.trained) <= FEW else ()
-    if found := statements(view.scores, view.names, pairs):
-        note = "Paired differences on the same test images, corrected over all pairs of a level by Holm's method."
-        yield Text(f"{' '.join(found)} {note}", "Compared")
+    return [Text(sentence, "Trend") for sentence in trend_sentences(view.scores, view.concepts, names)]
 
 
 def _figures(view: View) -> Iterator[Figure]:
@@ -271,7 +265,7 @@ cog_section = SectionSpec[View](
         _headline,
         _standings,
         _method,
-        _statements,
+        _trends,
         _figures,
         lambda view: level_tables(view.group, view.scores, {**view.datasets, **view.names}),
         folded(_funnel_table),
