@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from unseen.concepts import cog_filters, imagenet_1k, imagenet_21k, load_wordnet, run_funnel
+from unseen.concepts import filters_for, imagenet_1k, imagenet_21k, load_wordnet, run_funnel
 
 #: Caps that fit the small numbers, as options of `imagenet:cog-*`.
 SMALL_CAPS = "train=8&test=2&min=6"
@@ -115,7 +115,7 @@ def _folders(root: Path, by_wnid: dict[str, list[tuple[str, bytes]]]) -> None:
 
 def _wnids(seen: int, others: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     in1k, in21k = imagenet_1k(), imagenet_21k()
-    eligible = run_funnel(load_wordnet(), in21k, cog_filters(in21k, in1k)).concepts
+    eligible = run_funnel(load_wordnet(), in21k, filters_for(load_wordnet(), in21k, in1k)).concepts
     known = in1k[:: len(in1k) // seen][:seen]
     return tuple(sorted(known)), tuple(sorted(eligible[:: len(eligible) // others][:others]))
 

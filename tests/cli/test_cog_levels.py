@@ -1,10 +1,9 @@
-"""`unseen cog levels`: the paper's levels, an ontology of one's own, and the authors' files."""
+"""`unseen cog levels`: the paper's levels, and an ontology of one's own."""
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 from pathlib import Path
 
 import pytest
@@ -111,16 +110,9 @@ def test_an_ontology_of_ones_own(own: list[str], tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("measure", ["resnik", "wu-palmer"])
-def test_reranked(own: list[str], tmp_path: Path, measure: str) -> None:
-    assert main([*own, "--rerank", measure, "--out", str(tmp_path / "levels.json")]) == 0
+def test_another_measure(own: list[str], tmp_path: Path, measure: str) -> None:
+    assert main([*own, "--measure", measure, "--out", str(tmp_path / "levels.json")]) == 0
     assert Levels.load(tmp_path / "levels.json").measure == measure
-
-
-def test_random_controls(own: list[str], tmp_path: Path) -> None:
-    for name in ("a.json", "b.json"):
-        assert main([*own, "--random", "3", "--seed", "7", "--out", str(tmp_path / name)]) == 0
-    assert len(Levels.load(tmp_path / "a.json").levels) == 3
-    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
 def test_counting_a_folder(own: list[str], tmp_path: Path) -> None:
@@ -133,21 +125,6 @@ def test_counting_a_folder(own: list[str], tmp_path: Path) -> None:
     arguments = [*own[:place], "--images", str(tmp_path / "images"), *own[place + 2 :]]
     assert main([*arguments, "--out", str(tmp_path / "levels.json")]) == 0
     assert len(Levels.load(tmp_path / "levels.json").ids) == 4
-
-
-def test_the_authors_files(counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "levels.json"
-    assert main(["cog", "levels", "--counts", str(counts), "--out", str(out)]) == 0
-    ours = Levels.load(out)
-    mapping, split = tmp_path / "mapping.pkl", tmp_path / "split.pkl"
-    mapping.write_bytes(pickle.dumps([list(level.ids) for level in ours.levels]))
-    files = {c: {"train": [f"{c}/a.JPEG", f"{c}/b.JPEG"], "test": [f"{c}/c.JPEG"]} for c in ours.levels[0].ids}
-    split.write_bytes(pickle.dumps(files))
-    capsys.readouterr()
-    arguments = ["cog", "levels", "--counts", str(counts), "--published", str(mapping), "--split", str(split)]
-    assert main(arguments) == 0
-    printed = capsys.readouterr().out
-    assert "Published" in printed and "1,000 of 1,000" in printed and "2,000" in printed
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from unseen.benchmarks import BENCHMARKS
 from unseen.cli import main
 from unseen.cli.application import Fields, split_names, spread_lists
-from unseen.concepts import cog_filters, imagenet_1k, imagenet_21k, load_wordnet, run_funnel
+from unseen.concepts import filters_for, imagenet_1k, imagenet_21k, load_wordnet, run_funnel
 from unseen.core.identity import choices_of, is_many, kinds_of
 from unseen.features import Extraction
 
@@ -139,7 +139,7 @@ def place(
 def concept_ids() -> tuple[str, ...]:
     """Four concepts of ImageNet-1K and twelve that may enter a level."""
     every, seen = imagenet_21k(), imagenet_1k()
-    eligible = run_funnel(load_wordnet(), every, cog_filters(every, seen)).concepts
+    eligible = run_funnel(load_wordnet(), every, filters_for(load_wordnet(), every, seen)).concepts
     return *seen[::250], *eligible[::400][:12]
 
 

@@ -14,7 +14,7 @@ from unseen.concepts import (
     Taxonomy,
     WordNet,
     build_levels,
-    cog_filters,
+    filters_for,
     imagenet_1k,
     information_content,
     nearest_seen,
@@ -30,7 +30,7 @@ from unseen.core.errors import DataError, TaxonomyError
 @pytest.fixture(scope="module")
 def paper_levels(wordnet: WordNet, imagenet_counts: dict[str, int]) -> Levels:
     concepts = list(imagenet_counts)
-    eligible = run_funnel(wordnet, concepts, cog_filters(concepts, imagenet_1k(), counts=imagenet_counts))
+    eligible = run_funnel(wordnet, concepts, filters_for(wordnet, concepts, imagenet_1k(), counts=imagenet_counts))
     return build_levels(wordnet, eligible.concepts, imagenet_1k())
 
 
@@ -62,7 +62,7 @@ def test_levels_do_not_depend_on_the_release(
     people = {PERSON, *wordnet.descendants(PERSON)}
     winter = {wnid: count for wnid, count in imagenet_counts.items() if wnid not in people}
     assert len(imagenet_counts) - len(winter) > 2_500
-    eligible = run_funnel(wordnet, list(winter), cog_filters(list(winter), imagenet_1k(), counts=winter))
+    eligible = run_funnel(wordnet, list(winter), filters_for(wordnet, list(winter), imagenet_1k(), counts=winter))
     assert build_levels(wordnet, eligible.concepts, imagenet_1k()) == paper_levels
     # With the corpus that lies on the disk they were not.
     disk = information_content(wordnet, [*winter, *imagenet_1k()])

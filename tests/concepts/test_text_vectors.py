@@ -16,20 +16,24 @@ from unseen.core.errors import DataError
 GLOVE = "the 0.1 0.2\nCat -1 2e-1\ncat 9 9\n"
 
 
+def rows_of(vectors: WordVectors, *words: str) -> np.ndarray:
+    return vectors.table[[vectors.rows[word] for word in words]]
+
+
 @pytest.mark.parametrize("header", ["", "3 2\n"])
 def test_glove_and_word2vec(tmp_path: Path, header: str) -> None:
     (tmp_path / "v.txt").write_text(header + GLOVE)
     vectors = read_word_vectors(tmp_path / "v.txt")
-    assert vectors.dimension == 2 and "the" in vectors and "dog" not in vectors
+    assert vectors.table.shape[1] == 2 and "the" in vectors.rows and "dog" not in vectors.rows
     # Of two spellings the first, more frequent one stands.
-    np.testing.assert_allclose(vectors.lookup(["cat", "the"]), [[-1, 0.2], [0.1, 0.2]], atol=1e-7)
+    np.testing.assert_allclose(rows_of(vectors, "cat", "the"), [[-1, 0.2], [0.1, 0.2]], atol=1e-7)
 
 
 def test_gzip_and_limit(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "v.txt.gz", "wt") as stream:
         stream.write(GLOVE)
-    assert len(read_word_vectors(tmp_path / "v.txt.gz")) == 2
-    assert len(read_word_vectors(tmp_path / "v.txt.gz", only={"cat"})) == 1
+    assert len(read_word_vectors(tmp_path / "v.txt.gz").rows) == 2
+    assert list(read_word_vectors(tmp_path / "v.txt.gz", only={"cat"}).rows) == ["cat"]
 
 
 WIKIPEDIA2VEC = {
@@ -47,17 +51,17 @@ def test_entities(tmp_path: Path, style: str, ending: str) -> None:
     with opener(path, "wt") as stream:
         stream.write(WIKIPEDIA2VEC[style])
     vectors = read_word_vectors(path)
-    assert len(vectors) == 5 and vectors.dimension == 3
-    np.testing.assert_allclose(vectors.lookup([entity_key("tabby_cat"), "tabby"]), [[1, 0, 0], [1, 1, 0]])
-    assert entity_key("Labrador retriever") in vectors and "labrador retriever" not in vectors
+    assert vectors.table.shape == (5, 3)
+    np.testing.assert_allclose(rows_of(vectors, entity_key("tabby_cat"), "tabby"), [[1, 0, 0], [1, 1, 0]])
+    assert entity_key("Labrador retriever") in vectors.rows and "labrador retriever" not in vectors.rows
     few = read_word_vectors(path, only={"cat", entity_key("tabby cat")})
-    assert len(few) == 2 and "the" not in few
+    assert len(few.rows) == 2 and "the" not in few.rows
 
 
 def test_words_with_spaces(tmp_path: Path) -> None:
     """GloVe 840B has such: where the number of dimensions is known, the word is what comes before."""
     (tmp_path / "v.txt").write_text("the 1 2 3\n. . . 4 5 6\n")
-    np.testing.assert_allclose(read_word_vectors(tmp_path / "v.txt").lookup([". . ."]), [[4, 5, 6]])
+    np.testing.assert_allclose(rows_of(read_word_vectors(tmp_path / "v.txt"), ". . ."), [[4, 5, 6]])
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,13 @@ def test_all_pairs_above_the_threshold() -> None:
     products = unit(rows) @ unit(rows).T
     want = {(i, j) for i, j in zip(*np.nonzero(products >= 0.8), strict=True) if i < j}
     found = near_pairs(rows, threshold=0.8, most=300)
-    assert {*zip(found.first.tolist(), found.second.tolist(), strict=True)} == want and len(found) == len(want)
-    np.testing.assert_allclose(found.similarity, products[found.first, found.second], atol=1e-5)
-    assert (np.diff(found.similarity) <= 0).all(), "the most alike first"
+    assert {(i, j) for i, j, _ in found} == want and len(found) == len(want) and found == sorted(found)
+    np.testing.assert_allclose([value for *_, value in found], [products[i, j] for i, j, _ in found], atol=1e-5)
     others = rng.normal(size=(170, 8)).astype(np.float16)
     between = unit(rows) @ unit(others.astype(np.float64)).T
     found = near_pairs(rows, others, threshold=0.7, most=300)
     want = {*zip(*(side.tolist() for side in np.nonzero(between >= 0.7)), strict=True)}
-    assert {*zip(found.first.tolist(), found.second.tolist(), strict=True)} == want
+    assert {(i, j) for i, j, _ in found} == want
 
 
 def test_the_best_of_every_row() -> None:
@@ -45,19 +44,19 @@ def test_the_best_of_every_row() -> None:
     products = unit(rows) @ unit(others).T
     found = near_pairs(rows, others, threshold=-1.0, most=3)
     for i in range(90):
-        assert set(found.second[found.first == i].tolist()) == set(np.argsort(-products[i])[:3].tolist())
+        assert {j for own, j, _ in found if own == i} == set(np.argsort(-products[i])[:3].tolist())
 
 
 def test_rows_without_a_direction_are_like_nothing() -> None:
     rows = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [np.nan, 1.0], [np.inf, 0.0]])
     found = near_pairs(rows, threshold=0.5)
-    assert (found.first.tolist(), found.second.tolist()) == ([1], [2])
+    assert [pair[:2] for pair in found] == [(1, 2)]
 
 
 def test_bad_requests() -> None:
     with pytest.raises(DataError, match="same dimensions"):
         near_pairs(np.zeros((3, 4)), np.zeros((3, 5)), threshold=0.5)
-    assert len(near_pairs(np.zeros((0, 4)), threshold=0.5)) == len(near_pairs(np.zeros((3, 4)), threshold=0.5)) == 0
+    assert near_pairs(np.zeros((0, 4)), threshold=0.5) == near_pairs(np.zeros((3, 4)), threshold=0.5) == []
 
 
 def texture(seed: int, size: tuple[int, int] = (160, 120)) -> Image.Image:

@@ -170,12 +170,6 @@ def _concepts() -> list[Reader]:
             lambda f: read_taxonomy(f / "o.csv"),
             text,
         ),
-        Reader(
-            "ontology json",
-            {"o.json": b'{"a": "root", "b": ["root"], "c": ["a", "b"]}'},
-            lambda f: read_taxonomy(f / "o.json"),
-            tree,
-        ),
         Reader("image counts", {"c.csv": b"n02084071,800\nn02121620,900\n"}, lambda f: read_counts(f / "c.csv"), text),
         Reader("levels json", {"l.json": built}, lambda f: Levels.load(f / "l.json"), tree),
         Reader("levels pickle", {"l.pkl": pickle.dumps(levels)}, lambda f: read_levels(f / "l.pkl"), opcodes),

@@ -23,12 +23,12 @@ from unseen.concepts import (
     Answers,
     Audit,
     AuditRow,
+    ClassMapping,
     audit_classes,
     load_wordnet,
     read_class_list,
     read_mapping,
     read_seen,
-    write_mapping,
 )
 from unseen.core.errors import MissingExtraError, UsageError
 from unseen.core.files import home as home_folder
@@ -102,8 +102,9 @@ def audit_class_list(
 
     output.write(audit.to_dict(), print_tables)
     if output.mapping is not None:
-        doubtful = write_mapping(audit, output.mapping)
-        say(f"All classes written to {output.mapping}; {doubtful} of them have a ? to replace.", error=True)
+        made = ClassMapping(audit.rows)
+        made.write(output.mapping)
+        say(f"All classes written to {output.mapping}; {len(made.doubtful)} of them have a ? to replace.", error=True)
 
 
 def answers_for(bench: Workbench, data: str, seen: str) -> Answers | None:

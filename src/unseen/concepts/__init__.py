@@ -4,7 +4,6 @@ from unseen.concepts.audit import Audit, AuditRow, Kinship, Relation, audit_clas
 from unseen.concepts.eligibility import (
     Eligibility,
     cog_discarded,
-    cog_filters,
     filters_for,
     imagenet_zeroshot_split,
     read_split,
@@ -28,7 +27,6 @@ from unseen.concepts.mapping import (
     read_class_list,
     read_mapping,
     read_seen,
-    write_mapping,
 )
 from unseen.concepts.senses import ClassMatch, match_classes
 from unseen.concepts.similarity import MEASURES, Nearest, nearest_seen, similarity_matrix
@@ -64,7 +62,6 @@ __all__ = [
     "audit_classes",
     "build_levels",
     "cog_discarded",
-    "cog_filters",
     "corpus_information",
     "filters_for",
     "imagenet_1k",
@@ -91,5 +88,4 @@ __all__ = [
     "text_measure",
     "text_similarity_matrix",
     "vocabulary",
-    "write_mapping",
 ]

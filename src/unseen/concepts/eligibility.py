@@ -107,32 +107,6 @@ def run_funnel(taxonomy: Taxonomy, concepts: Sequence[str], filters: Sequence[Fi
     return Eligibility(left, started, tuple(steps), reasons)
 
 
-def cog_filters(
-    concepts: Sequence[str],
-    seen: Sequence[str],
-    *,
-    counts: Mapping[str, int] | None = None,
-    min_images: int = MIN_IMAGES,
-    subtrees: Sequence[str] = (PERSON,),
-    discard: Collection[str] | None = None,
-) -> list[Filter]:
-    """Return the filters of ImageNet-CoG, in the order of supplement A.1.
-
-    Args:
-        concepts: the starting list, which decides what is a leaf.
-        seen: concepts that models were trained on.
-        counts: images per concept; without it, no concept is dropped for its number of images.
-        min_images: 782 in the paper, the smallest number of any concept of ImageNet-1K.
-        subtrees: roots of sub-trees to drop; `person` in the paper.
-        discard: ids to drop; by default the 70 of Table A.
-    """
-    filters = [listed(seen, "seen")]
-    filters += [too_few_images(counts, min_images)] if counts is not None else []
-    filters += [sub_tree(root) for root in subtrees]
-    filters += [above(seen, "ancestors of seen"), above(concepts)]
-    return [*filters, listed(cog_discarded() if discard is None else discard)]
-
-
 def filters_for(
     taxonomy: Taxonomy,
     concepts: Sequence[str],
@@ -143,24 +117,29 @@ def filters_for(
     subtrees: Sequence[str] | None = None,
     discard: Collection[str] | None = None,
 ) -> list[Filter]:
-    """Return the filters of ImageNet-CoG with defaults for the taxonomy: those of the paper are for WordNet.
+    """Return the filters of ImageNet-CoG, in the order of supplement A.1.
 
     Args:
         taxonomy: the graph. On WordNet the defaults are the paper's: 782 images, no `person`, not the 70 of Table A.
             On another ontology no concept is dropped for its count, its sub-tree or its name by default.
-        concepts, seen, counts: as for `cog_filters`.
-        min_images, subtrees, discard: override the defaults.
+        concepts: the starting list, which decides what is a leaf.
+        seen: concepts that models were trained on.
+        counts: images per concept; without it, no concept is dropped for its number of images.
+        min_images: 782 in the paper, the smallest number of any concept of ImageNet-1K.
+        subtrees: roots of sub-trees to drop.
+        discard: ids to drop.
     """
     paper = isinstance(taxonomy, WordNet)
-    least = min_images if min_images is not None else (MIN_IMAGES if paper else 0)
-    return cog_filters(
-        concepts,
-        seen,
-        counts=counts if least > 0 else None,
-        min_images=least,
-        subtrees=subtrees if subtrees is not None else ((PERSON,) if paper else ()),
-        discard=discard if discard is not None else (cog_discarded() if paper else ()),
-    )
+    if min_images is None:
+        min_images = MIN_IMAGES if paper else 0
+    if subtrees is None:
+        subtrees = (PERSON,) if paper else ()
+    if discard is None:
+        discard = cog_discarded() if paper else ()
+    filters = [listed(seen, "seen")]
+    filters += [too_few_images(counts, min_images)] if counts is not None and min_images > 0 else []
+    filters += [sub_tree(root) for root in subtrees]
+    return [*filters, above(seen, "ancestors of seen"), above(concepts), listed(discard)]
 
 
 @cache

@@ -22,13 +22,13 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
-from unseen.concepts.audit import Audit, AuditRow, audit_classes
+from unseen.concepts.audit import AuditRow, audit_classes
 from unseen.concepts.image_evidence import Answers
 from unseen.concepts.imagenet import imagenet_1k, imagenet_21k
 from unseen.concepts.senses import match_classes
@@ -56,11 +56,9 @@ class ClassMapping:
 
     Attributes:
         rows: one per class, in order: the match, and every synset that the name may mean.
-        left: classes that the user left open.
     """
 
     rows: tuple[AuditRow, ...]
-    left: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,8 +75,6 @@ class ClassMapping:
             match, is_given = row.match, row.match.how == "given"
             if not is_given and (match.ambiguous or match.wnid is None or match.how in ("head", "spelling")):
                 found[match.name] = match.reason
-            elif not is_given and match.name in self.left:
-                found[match.name] = "left open"
             elif match.wnid is not None:  # a concept can be tested once only
                 first = holder.setdefault(match.wnid, match.name)
                 if first != match.name and not is_given:
@@ -118,21 +114,9 @@ class ClassMapping:
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the mapping file atomically; .csv has commas, any other name tabs."""
-        write_whole(Path(path), "\n".join([*_HEADER, *self._text(path, self.names)]) + "\n")
-
-    def append(self, path: str | PathLike[str], names: Sequence[str]) -> None:
-        """Append the lines of some classes to a file that has the others."""
-        if names:
-            before = Path(path).read_text(encoding="utf-8-sig").rstrip("\n")
-            write_whole(Path(path), "\n".join([before, *self._text(path, names)]) + "\n")
-
-    def left_open(self, names: Iterable[str]) -> ClassMapping:
-        """Return the mapping with some classes left open by the user."""
-        return ClassMapping(self.rows, self.left.union(names))
-
-    def _text(self, path: str | PathLike[str], names: Sequence[str]) -> list[str]:
         separator = "," if Path(path).suffix == ".csv" else "\t"
-        return [line for row in self.rows if row.match.name in names for line in self._lines(row, separator)]
+        lines = [line for row in self.rows for line in self._lines(row, separator)]
+        write_whole(Path(path), "\n".join([*_HEADER, *lines]) + "\n")
 
     def _lines(self, row: AuditRow, separator: str) -> list[str]:
         name = row.match.name
@@ -244,10 +228,3 @@ def read_mapping(path: str | PathLike[str]) -> dict[str, str]:
     path, text = Path(path), Path(path).read_text(encoding="utf-8-sig")
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1)]
     return {name: wnid for name, wnid in read_wnid_table(path, lines).items() if wnid != OPEN}
-
-
-def write_mapping(audit: Audit, path: str | PathLike[str]) -> int:
-    """Write the mapping of an audit, the open classes with candidates; return how many are open."""
-    mapping = ClassMapping(audit.rows)
-    mapping.write(path)
-    return len(mapping.doubtful)

@@ -10,14 +10,13 @@ milliseconds and no recursion limit applies.
 
 An edge list in a file has one edge per row, child first, then parent:
 
-    CSV, TSV    two columns; a first row of "child,parent" (any case, either order) is a header
-    JSON        a list of pairs [["cat", "feline"], ...], or an object from child to parent(s) {"cat": ["feline"], ...}
+two columns, separated by commas (.csv) or tabs (.tsv, .txt); a first row of "child,parent" (any case, either order) is
+a header.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -263,23 +262,19 @@ def read_taxonomy(path: str | PathLike[str], *, root: str | None = None) -> Taxo
     """Read a taxonomy from an edge list.
 
     Args:
-        path: a .csv, .tsv, .txt (tab-separated) or .json file.
+        path: a .csv, .tsv or .txt (tab-separated) file.
         root: an id to become the parent of every parentless concept; without it, several roots are an error.
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in {*_SEPARATORS, ".json"}:
-        raise TaxonomyError(f"{path}: an ontology is read from .csv, .tsv, .txt or .json, not from {suffix!r}.")
-    text = path.read_text(encoding="utf-8-sig")
-    lines = text.splitlines()
-    rows: Iterable[Sequence[object]] = (
-        _json_rows(path, text) if suffix == ".json" else csv.reader(lines, delimiter=_SEPARATORS[suffix])
-    )
+    if suffix not in _SEPARATORS:
+        raise TaxonomyError(f"{path}: an ontology is read from .csv, .tsv or .txt, not from {suffix!r}.")
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
     edges: list[tuple[str, str]] = []
     is_reversed = False
-    for number, row in enumerate(rows, start=1):
-        cells = [str(cell).strip() for cell in row]
-        if suffix != ".json" and (not any(cells) or cells[0].startswith("#")):
+    for number, row in enumerate(csv.reader(lines, delimiter=_SEPARATORS[suffix]), start=1):
+        cells = [cell.strip() for cell in row]
+        if not any(cells) or cells[0].startswith("#"):
             continue
         if len(cells) != 2 or not all(cells):
             raise TaxonomyError(f"{path}, line {number}: expected a child and a parent, found {str(row)[:60]}.")
@@ -290,14 +285,3 @@ def read_taxonomy(path: str | PathLike[str], *, root: str | None = None) -> Taxo
     if not edges:
         raise TaxonomyError(f"{path} has no edges. It needs one child and one parent per row.")
     return Taxonomy.from_edges(edges, root=root)
-
-
-def _json_rows(path: Path, text: str) -> list[list[object]]:
-    """Return the edges of a list of pairs, or of an object from child to parents."""
-    content = json.loads(text)
-    if isinstance(content, dict):
-        several = {child: [above] if isinstance(above, str) else above or [] for child, above in content.items()}
-        content = [[child, parent] for child, parents in several.items() for parent in parents]
-    if not isinstance(content, list) or not all(isinstance(pair, list) for pair in content):
-        raise TaxonomyError(f"{path}: expected a list of [child, parent] pairs or an object from child to parents.")
-    return content

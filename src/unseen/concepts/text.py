@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import math
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
@@ -60,29 +58,15 @@ class WordVectors:
     """A vector per word, and per entity if there are any.
 
     Args:
-        words: lower-case words, one per row; an entity is written as its `entity_key`.
+        words: lower-case words, one per row, all different; an entity is written as its `entity_key`.
         table: (n, d) one row per word; may be memory-mapped.
     """
 
     def __init__(self, words: Sequence[str], table: FloatingArray) -> None:
-        if table.ndim != 2 or len(table) != len(words):
-            raise DataError(f"{len(words)} words need as many rows of vectors; the table has shape {table.shape}.")
-        self._row = {word: row for row, word in enumerate(words)}
-        self._table = table
-
-    @property
-    def dimension(self) -> int:
-        return int(self._table.shape[1])
-
-    def __len__(self) -> int:
-        return len(self._row)
-
-    def __contains__(self, word: object) -> bool:
-        return word in self._row
-
-    def lookup(self, words: Sequence[str]) -> FloatArray:
-        """Return the (len(words), d) vectors of known words."""
-        return np.asarray(self._table[[self._row[word] for word in words]], dtype=np.float64)
+        self.rows = {word: row for row, word in enumerate(words)}
+        self.table = table
+        if table.ndim != 2 or len(table) != len(self.rows):
+            raise DataError(f"{len(self.rows)} words need as many rows of vectors; the table has shape {table.shape}.")
 
 
 @cache
@@ -149,60 +133,43 @@ def _split(line: str, dimension: int) -> tuple[str, list[str]]:
     return cells[0], cells[1:]
 
 
-#: A text, or the names of a concept, each of which may be an entity.
-Words = str | Sequence[str]
-
-
 def tokenize(text: str) -> list[str]:
     """Return lower-case words and numbers; hyphens and apostrophes separate them."""
     return _WORD.findall(text.lower())
 
 
 class TextEmbedder:
-    """Embed concepts by their words.
+    """Embed concepts by their names and descriptions.
 
     Args:
         vectors: a vector per word, and per entity if there are any.
-        documents: one per concept of the corpus, to compute idf weights from: its name and description in one text, or
-            its names and its description.
+        documents: the names and the description of each concept of the corpus, to compute idf weights from.
     """
 
-    def __init__(self, vectors: WordVectors, documents: Iterable[str | tuple[Sequence[str], str]]) -> None:
-        self.vectors = vectors
-        self._frequency: Counter[str] = Counter()
-        self._documents = 0
-        for document in documents:
-            parts: tuple[Words, ...] = (document,) if isinstance(document, str) else document
-            self._frequency.update({token for part in parts for token in self.tokens(part)})
-            self._documents += 1
+    def __init__(self, vectors: WordVectors, documents: Iterable[tuple[Sequence[str], str]]) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer  # imported when needed: it takes a second
 
-    def tokens(self, text: Words) -> list[str]:
-        """Return the words of a text; of a list of names the entities, and the words of the other names."""
-        if isinstance(text, str):
-            return tokenize(text)
+        self.vectors = vectors
+        self._weights = TfidfVectorizer(analyzer=list, lowercase=False, vocabulary=vectors.rows, norm=None)
+        self._weights.fit([*self.tokens(names), *tokenize(description)] for names, description in documents)
+
+    def tokens(self, names: Sequence[str]) -> list[str]:
+        """Return the names that are entities, and the words of the others."""
         found: list[str] = []
-        for name in text:
+        for name in names:
             words, entity = tokenize(name), entity_key(name)
-            is_word = len(words) == 1 and words[0] in self.vectors
-            found += [entity] if entity in self.vectors and not is_word else words
+            is_word = len(words) == 1 and words[0] in self.vectors.rows
+            found += [entity] if entity in self.vectors.rows and not is_word else words
         return found
 
-    def idf(self, word: str) -> float:
-        """Return the inverse document frequency, ln((1 + N) / (1 + df)) + 1."""
-        return math.log((1 + self._documents) / (1 + self._frequency[word])) + 1.0
+    def embed(self, names: Sequence[Sequence[str]], descriptions: Sequence[str]) -> FloatArray:
+        """Return the (n, d) embeddings of concepts with their names and descriptions."""
+        return self._average(map(self.tokens, names)) + self._average(map(tokenize, descriptions))
 
-    def embed(self, names: Sequence[Words], descriptions: Sequence[str]) -> FloatArray:
-        """Return the (n, d) embeddings of concepts with their name or names, and their descriptions."""
-        return self._average(names) + self._average(descriptions)
+    def _average(self, texts: Iterable[list[str]]) -> FloatArray:
+        from sklearn.preprocessing import normalize
 
-    def _average(self, texts: Sequence[Words]) -> FloatArray:
-        result = np.zeros((len(texts), self.vectors.dimension))
-        for row, text in enumerate(texts):
-            words = {w: tf for w, tf in Counter(self.tokens(text)).items() if w in self.vectors}
-            if words:
-                weight = np.array([tf * self.idf(word) for word, tf in words.items()])
-                result[row] = weight @ self.vectors.lookup(list(words)) / weight.sum()
-        return result
+        return np.asarray(normalize(self._weights.transform(texts), "l1") @ self.vectors.table, np.float64)
 
 
 def vocabulary(taxonomy: WordNet, concepts: Iterable[str]) -> set[str]:
@@ -217,12 +184,9 @@ def vocabulary(taxonomy: WordNet, concepts: Iterable[str]) -> set[str]:
 
 def cosine_matrix(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the (n, m) cosine of every pair of rows, Eq. (1) of the supplement; 0 if a row is zero."""
+    from sklearn.metrics.pairwise import cosine_similarity
 
-    def unit(rows: FloatArray) -> FloatArray:
-        norm = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.asarray(rows / np.where(norm > 0, norm, 1.0))
-
-    return np.asarray(np.clip(unit(x) @ unit(y).T, -1.0, 1.0))  # Eq. (1), supplement
+    return np.asarray(np.clip(cosine_similarity(x, y), -1.0, 1.0))
 
 
 def text_similarity_matrix(

@@ -226,16 +226,15 @@ def find_duplicates(
         ends = [(image, known[key]) for image, key in keys.items() if key in known]
         pairs = [DuplicatePair(*end) for end in ends] if against else [DuplicatePair(j, i) for i, j in ends if i != j]
         others = None if against is None else against.features
-        near = near_pairs(images.features, others, threshold=threshold, most=most)
         # By the first image, so that its picture is cached for all comparisons with it.
-        order = np.lexsort((near.second, near.first))
-        for start in range(0, len(order), _CHUNK):
-            for found in pool.map(confirm, near.rows(order[start : start + _CHUNK])):
+        near = near_pairs(images.features, others, threshold=threshold, most=most)
+        for start in range(0, len(near), _CHUNK):
+            for found in pool.map(confirm, near[start : start + _CHUNK]):
                 pairs += found
-            progress(min(start + _CHUNK, len(order)), len(order))
+            progress(min(start + _CHUNK, len(near)), len(near))
     pairs.sort(key=lambda pair: (pair.kind, -pair.correlation, pair.first, pair.second))
     drop = {p.first: p.second for p in reversed(pairs)} if against else _to_drop(images, pairs, keep)
-    return DuplicateReport(images, against, pairs, dict(sorted(drop.items())), len(order), unreadable)
+    return DuplicateReport(images, against, pairs, dict(sorted(drop.items())), len(near), unreadable)
 
 
 def picture(image: Image.Image) -> Float32Array:
@@ -270,31 +269,12 @@ def _to_drop(images: ImageSet, pairs: Sequence[DuplicatePair], keep: Sequence[st
     return {image: stays[number] for image, number in enumerate(group) if stays[number] != image}
 
 
-@dataclass(frozen=True, eq=False)
-class NearPairs:
-    """Pairs of rows, each once, from the most to the least similar.
+def near_pairs(
+    rows: Rows, others: Rows | None = None, *, threshold: float, most: int = MOST
+) -> list[tuple[int, int, float]]:
+    """Return the pairs whose cosine is at least `threshold`, at most the `most` best of every row, each once.
 
-    Attributes:
-        first: (p,) row of the set.
-        second: (p,) row of the other set, or a later row of the same one.
-        similarity: (p,) cosine.
-    """
-
-    first: IntArray
-    second: IntArray
-    similarity: Float32Array
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def rows(self, chosen: IntArray) -> list[tuple[int, int, float]]:
-        """Return some pairs as tuples of Python numbers."""
-        columns = (each[chosen].tolist() for each in (self.first, self.second, self.similarity))
-        return list(zip(*columns, strict=True))
-
-
-def near_pairs(rows: Rows, others: Rows | None = None, *, threshold: float, most: int = 10) -> NearPairs:
-    """Return the pairs whose cosine is at least `threshold`, at most the `most` best of every row.
+    A pair is a row of the set, a row of the other set or a later row of the same one, and their cosine.
 
     Args:
         rows: features of a set.
@@ -315,7 +295,7 @@ def near_pairs(rows: Rows, others: Rows | None = None, *, threshold: float, most
     other, other_index = (own, index) if others is None else _unit(others)
     count = min(most + within, len(other))
     if not len(own) or not len(other):
-        return NearPairs(index[:0], index[:0], np.zeros(0, np.float32))
+        return []
     distance, place = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(other).kneighbors(own)
     similarity = np.minimum(1.0 - distance.ravel() ** 2 / 2, 1.0).astype(np.float32)
     ends = np.stack([np.repeat(index, count), other_index[place.ravel()]])
@@ -323,10 +303,9 @@ def near_pairs(rows: Rows, others: Rows | None = None, *, threshold: float, most
     if within:
         chosen &= ends[0] != ends[1]
         ends.sort(axis=0)
+    # In the order of the first row, then of the second.
     pairs, once = np.unique(ends[:, chosen], axis=1, return_index=True)
-    similarity = similarity[chosen][once]
-    order = np.lexsort((pairs[1], pairs[0], -similarity))
-    return NearPairs(pairs[0][order], pairs[1][order], similarity[order])
+    return list(zip(*pairs.tolist(), similarity[chosen][once].tolist(), strict=True))
 
 
 def _unit(rows: Rows) -> tuple[Float32Array, IntArray]:

@@ -124,7 +124,7 @@ def _phrase(text: str) -> str:
 
 def _glove(wanted: set[str]) -> dict[str, Vector]:
     vectors = default_word_vectors()
-    return {word: vectors.lookup([word])[0] for word in wanted if word in vectors}
+    return {w: np.asarray(vectors.table[vectors.rows[w]], np.float64) for w in wanted if w in vectors.rows}
 
 
 def _hypernyms(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:

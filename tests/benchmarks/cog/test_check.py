@@ -1,9 +1,7 @@
-"""The dry check and the cost model of ImageNet-CoG, over small ImageNets and over a store that was really written."""
+"""The cost model of ImageNet-CoG, over small ImageNets and over a store that was really written."""
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
@@ -18,32 +16,20 @@ from unseen.benchmarks import Workbench
 from unseen.benchmarks.cog.check import (
     FULL_COG,
     ImageSet,
-    check_imagenet,
     cost_lines,
     count_concepts,
     hours,
     plan_cost,
     planned_card,
 )
-from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.errors import UnknownNameError
 from unseen.core.records import ModelCard
-from unseen.data import Dataset, load_dataset
 from unseen.data.sources.imagenet.cog import Caps
 from unseen.features.part import PartRows
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def image_lists(dataset: Dataset) -> dict[str, dict[str, list[str]]]:
-    """Return the images of a loaded level by concept and split; as a JSON file they work as `split=FILE`."""
-    lists: dict[str, dict[str, list[str]]] = {}
-    for split in ("train", "test"):
-        for name in dataset.split(split).names:
-            lists.setdefault(name.partition("/")[0], {"train": [], "test": []})[split].append(name)
-    return lists
-
-
-CAPS = Caps(train=8, test=2, least=6)
 LAYOUTS = ("folders", "tars", "one tar")
 
 
@@ -63,137 +49,9 @@ def trees(imagenet_tree: ModuleType, tmp_path_factory: pytest.TempPathFactory) -
     return {each: imagenet_tree.make_imagenet(base / each.replace(" ", "-"), each) for each in LAYOUTS}
 
 
-def levels_of(tree: Any, *, whole: bool = True) -> dict[str, list[str]]:
-    """Return two levels; the second has the short concepts unless `whole` is set."""
-    good = [wnid for wnid in tree.others if wnid not in tree.short]
-    return {"l1": good[:50], "l2": good[50:90] + ([] if whole else list(tree.short))}
-
-
-# The check.
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_complete_imagenet_has_no_problems(trees: Mapping[str, Any], layout: str, tmp_path: Path) -> None:
-    tree = trees[layout]
-    levels = levels_of(tree)
-    check = check_imagenet(tree.in21k, levels, in1k=tree.in1k, caps=CAPS, samples=7)
-    assert check.ok, check.problems
-    assert check.layout == layout
-    assert check.concepts == 360
-    assert (check.samples, check.unreadable) == (7, {})
-    # The counts are those of the loaded datasets.
-    (tmp_path / "levels.json").write_text(json.dumps(levels))
-    seen, *others = check.sets
-    for each in others:
-        loaded = load_dataset(
-            f"imagenet:cog-{each.name}", root=tree.in21k, levels=tmp_path / "levels.json", train=8, test=2, min=6
-        )
-        assert (each.train, each.test) == (len(loaded.split("train")), len(loaded.split("test")))
-        assert each.counts == {wnid: tree.counts[wnid] for wnid in levels[each.name]}
-    loaded = load_dataset("imagenet:in1k", root=tree.in1k)
-    assert (seen.name, seen.classes) == ("in1k", 60)
-    assert (seen.train, seen.test) == (len(loaded.split("train")), len(loaded.split("test")))
-    assert json.loads(json.dumps(check.to_dict()))["ok"] is True
-    text = "\n".join(check.lines())
-    assert "360 concepts" in text
-    assert "note: in1k: 60 of the 1,000 classes" in text
-    assert "problem" not in text
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_all_problems_are_listed(trees: Mapping[str, Any], layout: str) -> None:
-    tree = trees[layout]
-    levels = levels_of(tree, whole=False)
-    levels["l1"] = [*levels["l1"], "n99999998", "n99999999"]
-    check = check_imagenet(tree.in21k, levels, caps=CAPS, in1k=Path("nowhere"), samples=400)
-    _, first, second = check.sets
-    assert not check.ok
-    assert first.missing == ("n99999998", "n99999999")
-    assert second.short == tuple(sorted(tree.short))
-    assert second.classes == 40  # the others
-    assert second.test == 80
-    assert [each.partition(":")[0] for each in check.problems] == ["l1", "l2", "in1k"]
-    assert "5 concepts have fewer than 8 images: " in check.problems[1]
-    assert "(3)" in check.problems[1]
-    assert sum("problem: " in line for line in check.lines()) == 3
-
-
-def test_a_corrupt_sample_is_listed_and_is_no_problem(trees: Mapping[str, Any], tmp_path: Path) -> None:
-    tree = trees["folders"]
-    wnid = tree.others[0]
-    (tmp_path / "root" / wnid).mkdir(parents=True)
-    for number in (1, 2, 3):  # a sample is the middle one
-        shutil.copy(tree.in21k / wnid / f"{wnid}_{number}.JPEG", tmp_path / "root" / wnid)
-    check = check_imagenet(tmp_path / "root", {"l1": [wnid]}, caps=Caps(2, 1, 1))
-    assert check.ok
-    assert list(check.unreadable) == [tree.corrupt]
-    assert any(line.startswith(f"unreadable: {tree.corrupt}: not an image") for line in check.lines())
-
-
-def test_damaged_tars_are_named(trees: Mapping[str, Any], tmp_path: Path) -> None:
-    tree = trees["tars"]
-    shutil.copytree(tree.in21k, tmp_path / "tars")
-    wnid = levels_of(tree)["l1"][4]
-    (tmp_path / "tars" / f"{wnid}.tar").write_bytes(b"\x1f\x8b compressed")
-    check = check_imagenet(tmp_path / "tars", levels_of(tree), caps=CAPS)
-    assert list(check.sets[0].damaged) == [wnid]
-    assert check.sets[0].missing == ()
-    assert len(check.problems) == 1
-    assert "compressed with gzip" in check.problems[0]
-    with pytest.raises(DataError, match="compressed with gzip"):
-        count_concepts(tmp_path / "tars")
-
-
-def test_image_lists_are_checked_against_the_disk(trees: Mapping[str, Any], tmp_path: Path) -> None:
-    tree = trees["one tar"]
-    levels = levels_of(tree)
-    (tmp_path / "levels.json").write_text(json.dumps(levels))
-    lists: dict[str, dict[str, list[str]]] = {}
-    for name in levels:
-        drawn = load_dataset(
-            f"imagenet:cog-{name}", root=tree.in21k, levels=tmp_path / "levels.json", train=5, test=3, min=5
-        )
-        lists |= image_lists(drawn)
-    file = tmp_path / "split.json"
-    file.write_text(json.dumps(lists))
-    check = check_imagenet(tree.in21k, levels, split=file)
-    assert check.ok, check.problems
-    assert [(each.train, each.test) for each in check.sets] == [(250, 150), (200, 120)]
-    lists[levels["l2"][0]]["test"][0] = "n99999999_1.JPEG"
-    del lists[levels["l1"][0]]
-    file.write_text(json.dumps(lists))
-    check = check_imagenet(tree.in21k, levels, split=file)
-    assert check.sets[1].absent == 1
-    assert "l2: 1 listed images were not found" in check.problems
-    assert any(each.startswith("l1: ") and "Was it made for other levels" in each for each in check.problems)
-
-
-def test_a_missing_root_is_a_problem(tmp_path: Path) -> None:
-    check = check_imagenet(tmp_path / "none", {"l1": ["n1"]})
-    assert not check.ok
-    assert check.sets[0].missing == ("n1",)
-    assert "there is no folder" in check.problems[0]
-    assert "not readable" in check.lines()[0]
-
-
-def test_faults_of_imagenet_1k(trees: Mapping[str, Any], tmp_path: Path) -> None:
-    tree = trees["folders"]
-    root = tmp_path / "in1k"
-    shutil.copytree(tree.in1k, root)
-    for image in (root / "train" / tree.seen[0]).iterdir():
-        image.unlink()
-    shutil.rmtree(root / "val" / tree.seen[1])
-    check = check_imagenet(tree.in21k, levels_of(tree), in1k=root, caps=CAPS)
-    (problem,) = check.problems
-    assert problem.startswith("in1k: 1 of 60 classes") and f"no training image, such as {tree.seen[0]}" in problem
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_counts_of_all_concepts(trees: Mapping[str, Any], layout: str) -> None:
     assert count_concepts(trees[layout].in21k) == dict(sorted(trees[layout].counts.items()))
-
-
-# The cost.
 
 
 def test_the_whole_of_imagenet_cog() -> None:
@@ -207,7 +65,7 @@ def test_the_whole_of_imagenet_cog() -> None:
 def test_levels_of_the_real_counts(golden_data: Path) -> None:
     from unseen.concepts import (
         build_levels,
-        cog_filters,
+        filters_for,
         imagenet_1k,
         imagenet_21k,
         load_wordnet,
@@ -218,7 +76,7 @@ def test_levels_of_the_real_counts(golden_data: Path) -> None:
     counts = read_counts(golden_data / "imagenet21k" / "counts.csv")
     seen, every = imagenet_1k(), imagenet_21k()
     taxonomy = load_wordnet()
-    eligible = run_funnel(taxonomy, every, cog_filters(every, seen, counts=counts)).concepts
+    eligible = run_funnel(taxonomy, every, filters_for(taxonomy, every, seen, counts=counts)).concepts
     levels = build_levels(taxonomy, eligible, seen)
     caps = Caps()
     used = [tuple(map(sum, zip(*(caps.used(counts[c]) for c in level.ids), strict=True))) for level in levels.levels]

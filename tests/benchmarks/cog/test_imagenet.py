@@ -118,26 +118,6 @@ def test_everything_is_a_view_of_one_extraction(
     balanced = cells("--balanced", "3")
     assert {count for result in balanced for count in result.details["train_per_class"]} == {3}
     assert len(cells("--shots", "1", "2")) == 12
-    assert (
-        main(
-            [
-                "cog",
-                "levels",
-                "--images",
-                str(made.in21k),
-                "--min-images",
-                "8",
-                "--size",
-                "9",
-                "--random",
-                "4",
-                "--out",
-                str(tmp_path / "random.json"),
-            ]
-        )
-        == 0
-    )
-    assert list(domains_of(cells("--levels", str(tmp_path / "random.json")))) == ["seen", "R1", "R2", "R3", "R4"]
     assert counted.images == once, "nothing went through the model again"
 
 
@@ -234,18 +214,14 @@ def test_every_option_acts_on_imagenet_or_is_refused(
     for name, (given, why) in REFUSED.items():
         assert main([*run, f"--{name}", *given]) == 2
         assert why in capsys.readouterr().err
-    # Options that would change nothing beside others, or on a level alone.
-    level, file = f"imagenet:cog-l2?{CAPS}", str(tmp_path / "levels.json")
+    # Options that would change nothing beside others.
+    file = str(tmp_path / "levels.json")
     for words in (
         ["--vectors", str(tmp_path / "vectors.txt")],
         ["--levels", file, "--size", "3"],
         ["--levels", file, "--measure", "resnik"],
-        *(
-            [option, value, "--data", level]
-            for option, value in (("--controls", "2"), ("--rerank", "resnik"), ("--size", "4"), ("--levels", "3"))
-        ),
     ):
-        assert main([*run[:2], *run[4:], *(words if "--data" in words else [*run[2:4], *words])]) == 2
+        assert main([*run, *words]) == 2
         assert "would change nothing" in capsys.readouterr().err
 
 
@@ -278,11 +254,12 @@ def test_from_a_root_to_a_page(
     assert len(chosen) == 250
     assert not chosen.intersection(tree.short) and not chosen.intersection(tree.seen)
 
-    caps = ["--train", "8", "--test", "2", "--least", "6"]
-    code = main(["cog", "check", str(tree.in21k), "--levels", str(levels), "--in1k", str(tree.in1k), *caps])
-    out = capsys.readouterr().out
-    assert code == 0, out
-    assert "250" in out.replace(",", "") or "L5" in out.upper()
+    capsys.readouterr()
+    assert main(["cog", "check", "--data", f"imagenet?{CAPS}", "--json"]) == 0
+    counted = json.loads(capsys.readouterr().out)
+    gaps = sum(map(len, json.loads(levels.read_text())["gaps"]))
+    assert counted["concepts"] == len(tree.seen) + 250 + gaps
+    assert counted["images"]["test"] == 2 * counted["concepts"], "two of every concept in either release"
 
     run = ["cog", "run", "--data", f"imagenet?{CAPS}", "--models", small_model, "--shots", "2,all", "--seeds", "2"]
     code = main(run)
@@ -296,8 +273,8 @@ def test_from_a_root_to_a_page(
     page = (home / "reports" / "cog.html").read_text()
     assert "Top-1 by level" in page
 
-    assert main(["cog", "chart", "controls", "--out", str(tmp_path / "none.svg")]) == 2
-    assert "Run it with --controls" in capsys.readouterr().err
+    assert main(["cog", "chart", "finetune", "--out", str(tmp_path / "none.svg")]) == 2
+    assert "unseen cog finetune" in capsys.readouterr().err
     for kind in ("levels", "relative", "few-shot", "few-shot-relative", "distance", "images"):
         chart = tmp_path / f"{kind}.svg"
         assert main(["cog", "chart", kind, "--out", str(chart)]) == 0, capsys.readouterr().err
@@ -311,18 +288,22 @@ def test_from_a_root_to_a_page(
 
 @pytest.mark.slow
 def test_a_check_lists_problems(
-    tree_module: ModuleType, tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+    tree_module: ModuleType,
+    tmp_path: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     tree = tree_module.make_imagenet(tmp_path / "data")
-    levels = tmp_path / "levels.json"
-    levels.write_text(json.dumps({"L1": [*tree.others[:5], tree.short[0]]}))
-    code = main(
-        ["cog", "check", str(tree.in21k), "--levels", str(levels), "--train", "8", "--test", "2", "--least", "6"]
-    )
-    captured = capsys.readouterr()
-    assert code == 2
-    assert tree.short[0] in captured.out + captured.err
-    assert captured.err.startswith("unseen: error: ") and captured.err.count("\n") == 1
+    monkeypatch.setenv("UNSEEN_IMAGENET_1K", str(tree.in1k))
+    monkeypatch.setenv("UNSEEN_IMAGENET_21K", str(tree.in21k))
+    monkeypatch.setenv("UNSEEN_COG_LEVELS", str(tmp_path / "levels.json"))
+    for concept, words in ((tree.short[0], "fewer than the 6 + 2 images"), ("n99999999", "are not in")):
+        (tmp_path / "levels.json").write_text(json.dumps({"L1": [*tree.others[:5], concept]}))
+        assert main(["cog", "check", "--data", f"imagenet?{CAPS}"]) == 2
+        printed = capsys.readouterr().err
+        assert words in printed and concept in printed
+        assert printed.startswith("unseen: error: ") and printed.count("\n") == 1
 
 
 @pytest.mark.slow

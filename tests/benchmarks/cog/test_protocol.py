@@ -20,17 +20,15 @@ from unseen.benchmarks.cog.analysis import (
     ConceptScore,
     Line,
     concept_scores,
-    decide_levels,
     level_scores,
     measure_fall,
     order_levels,
     relative_to,
     shots_sentence,
     slopes,
-    statements,
     trend_sentences,
 )
-from unseen.benchmarks.cog.domains import DomainRecipe, dataset_domain, make_domains
+from unseen.benchmarks.cog.domains import DomainRecipe, make_domains
 from unseen.benchmarks.cog.protocol import _balance, restrict
 from unseen.benchmarks.workbench import SplitRows
 from unseen.concepts import build_levels, read_taxonomy
@@ -86,7 +84,7 @@ def test_levels_of_a_file_are_used_unchanged(world: tuple[str, dict[str, str]], 
     # The other way round, in the plain form: the file's word counts, whatever the similarities say.
     file.write_text(json.dumps({"near": ids["L2"], "far": ids["L1"]}))
     recipe = DomainRecipe(**world[1], levels=str(file))
-    assert recipe.domain_names(world[0]) == ["seen", "L1", "L2"]
+    assert recipe.domain_names() == ["seen", "L1", "L2"]
     read = make_domains(dataset, recipe)
     assert {c.id for c in read.domains["L1"].concepts} == set(ids["L2"])
     assert (read.domains["L1"].mean_similarity or 0) < (read.domains["L2"].mean_similarity or 0)
@@ -157,19 +155,6 @@ def test_too_few_concepts_are_refused(images: Path, world: tuple[str, dict[str, 
         make_domains(load_dataset(f"folder:{images}"), DomainRecipe())
     with pytest.raises(DataError, match="too few"):
         make_domains(load_dataset(world[0]), DomainRecipe(**world[1], levels=9))
-
-
-@pytest.mark.parametrize(
-    ("dataset", "domain"),
-    [
-        ("imagenet:in1k", "seen"),
-        ("imagenet:in1k-blurred?root=/x", "seen"),
-        ("imagenet:cog-l3?root=/x", "L3"),
-        ("packaged:emoji", None),
-    ],
-)
-def test_imagenet_comes_in_levels(dataset: str, domain: str | None) -> None:
-    assert dataset_domain(dataset) == domain
 
 
 @pytest.fixture
@@ -296,26 +281,6 @@ def made_up(model: str, level: str, accuracy: float, seed: int = 0, images: int 
     correct = difficulty < accuracy
     cell = Cell("cog", model, "d", {"level": level, "shots": "all", "seed": seed})
     return Result(cell, {"top1": float(correct.mean())}, details={"correct": pack_correct(correct), "similarity": 0.5})
-
-
-def test_statements_name_the_better_model() -> None:
-    results = [
-        *[made_up("a", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
-        *[made_up("b", level, acc) for level, acc in (("seen", 0.7), ("L1", 0.6), ("L5", 0.6))],
-        *[made_up("c", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
-    ]
-    scores = level_scores(results)
-    sentences = statements(scores, {"a": "A", "b": "B", "c": "C"}, [("a", "b"), ("a", "c"), ("b", "c")])
-    better, worse, tied = sentences[0].split("; ")
-    assert better.startswith("A against B: significantly better on seen (+")
-    assert worse.startswith("significantly worse on L5 (-")
-    assert tied == "statistically tied on L1."
-    assert sentences[1] == "A against C: statistically tied on seen, L1 and L5."
-    decisions = decide_levels(scores)
-    assert decisions["seen", "all"].pairs["a", "b"].significant
-    assert decisions["L5", "all"].pairs["b", "a"].significant
-    assert not decisions["L1", "all"].pairs["a", "b"].significant
-    assert decisions["seen", "all"].possibly_best == ("a", "c")
 
 
 def test_intervals_of_levels_are_those_of_stats() -> None:

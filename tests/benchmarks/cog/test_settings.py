@@ -100,17 +100,6 @@ def test_another_mapping_or_other_weights_are_not_averaged() -> None:
     assert words == [("weights w (older), data d (older)", [0.9], 0), ("weights newest, data newest", [0.7], 2)]
 
 
-def test_the_levels_of_imagenet_are_one_benchmark() -> None:
-    results = [made_up(0.8, "seen", dataset="imagenet:in1k?root=/a", revision="w+a")]
-    results += [made_up(0.7, f"L{n}", dataset=f"imagenet:cog-l{n}?root=/b&train=8", revision=f"w+{n}") for n in (1, 2)]
-    (group,) = settings(results)
-    assert [s.level for s in level_scores(group.results)] == ["seen", "L1", "L2"]
-    more = [*results, made_up(0.6, "L1", dataset="imagenet:cog-l1?root=/b&train=16", revision="w+3")]
-    assert len(settings(more)) == 3, "levels of other draws are not mixed, and the seen ones belong to no single one"
-    blurred = [*results, made_up(0.6, "seen", dataset="imagenet:in1k-blurred", revision="w+4")]
-    assert len(settings(blurred)) == 3
-
-
 def test_fine_tuning_stands_beside_probes_on_the_same_concepts() -> None:
     tuned = [made_up(0.9, level, benchmark="cog-finetune", steps=200) for level in ("seen", "L1")]
     short = [made_up(0.4, level, benchmark="cog-finetune", steps=2) for level in ("seen", "L1")]

@@ -1,9 +1,9 @@
 """Scores of a CoG, and how accuracy changes with the distance to the seen concepts.
 
-Paper:      Sariyildiz et al., ICCV 2021 [P]: Fig. 3 (levels, relative), Fig. 4 (few-shot), section 4.2 (statements);
-            supplement D.1 for the random controls
-Implements: accuracy per level: means over seeds with confidence intervals over test images, and on every level one
-            decision (`stats.decide`) over all models, image by image. The fall: the mean over the concepts of the
+Paper:      Sariyildiz et al., ICCV 2021 [P]: Fig. 3 (levels, relative), Fig. 4 (few-shot); supplement D.1 for
+            the random controls
+Implements: accuracy per level: means over seeds with confidence intervals over test images; differences to a baseline
+            are paired, image by image. The fall: the mean over the concepts of the
             nearest level minus that of the farthest, with Welch's interval over concepts; steps between adjacent
             levels alike, with Holm's correction. Controls: how many random samples of as many concepts are harder
 Beyond:     the slope of accuracy per concept over similarity: points lost per 0.1, with HC3 errors over concepts
@@ -15,7 +15,7 @@ Why so:     another sample of concepts would change the result most. An interval
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from statistics import fmean
@@ -24,9 +24,8 @@ import numpy as np
 
 from unseen.benchmarks.cog.details import ALL as ALL
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe, dataset_domain
-from unseen.core.names import Name
-from unseen.core.records import Cell, Result
+from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe
+from unseen.core.records import Result
 from unseen.reports.wording import counted, listed
 from unseen.results import Group, comparable, only
 from unseen.results.comparability import sort_key
@@ -34,7 +33,6 @@ from unseen.results.grid import Summary, decide_summaries, summary_of
 from unseen.results.info import TOP1
 from unseen.results.table import DisplayNames, format_interval
 from unseen.stats import (
-    Decision,
     Difference,
     Interval,
     combine_intervals,
@@ -135,24 +133,8 @@ def order_shots(scores: Iterable[LevelScore]) -> list[Shots]:
 
 
 def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
-    """Return groups of results that one chart may show: levels and shots side by side, averaged over seeds.
-
-    ImageNet-1K and the levels of ImageNet-CoG are different datasets, and one benchmark together, unless there are
-    several of either.
-    """
-    own = [result for result in results if result.cell.benchmark == benchmark]
-    names = {result.cell.dataset: Name.parse(result.cell.dataset) for result in own}
-    seen = {dataset for dataset in names if dataset_domain(dataset) == SEEN}
-    levels = {str(names[d].options): names[d].options for d in names if dataset_domain(d) not in (None, SEEN)}
-    together = len(seen) == 1 and len(levels) == 1
-
-    def place(cell: Cell) -> Mapping[str, str]:
-        if dataset_domain(cell.dataset) is None or (cell.dataset in seen and not together):
-            return {"dataset": cell.dataset}
-        read = next(iter(levels.values())) if cell.dataset in seen else names[cell.dataset].options
-        return {"dataset": "imagenet:cog", **{f"levels' {name}": value for name, value in read.items()}}
-
-    return comparable(own, place=place)
+    """Return groups of results that one chart may show: levels and shots side by side, averaged over seeds."""
+    return comparable([result for result in results if result.cell.benchmark == benchmark])
 
 
 def level_scores(results: Sequence[Result]) -> list[LevelScore]:
@@ -178,14 +160,6 @@ def _by_level(results: Sequence[Result]) -> dict[tuple[str, str, Shots], list[Re
         p = CogParameters.of(result.cell)
         found[result.cell.model, p.level, p.shots].append(result)
     return found
-
-
-def decide_levels(scores: Sequence[LevelScore]) -> dict[tuple[str, Shots], Decision]:
-    """Decide which models differ, for every level and number of shots."""
-    groups: dict[tuple[str, Shots], list[Summary]] = defaultdict(list)
-    for score in scores:
-        groups[score.level, score.shots].append(score.summary)
-    return {place: decide_summaries(group) for place, group in groups.items()}
 
 
 def relative_to(scores: Sequence[LevelScore], baseline: str) -> list[tuple[LevelScore, Difference]]:
@@ -336,26 +310,6 @@ def _ratio(frozen: Interval, tuned: Interval) -> Interval:
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------
-
-
-def statements(scores: Sequence[LevelScore], names: DisplayNames, pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """State for each pair of models on which levels they differ significantly, with all training images."""
-    whole = [s for s in scores if s.shots == ALL and not s.control]
-    decisions = {level: decision for (level, _), decision in decide_levels(whole).items()}
-    found = []
-    for pair in pairs:
-        own = {level: decision.pairs[pair] for level, decision in decisions.items() if pair in decision.pairs}
-        verdicts: dict[str, list[str]] = defaultdict(list)
-        for level, each in own.items():
-            if each.significant:
-                verdict = "significantly better" if each.value > 0 else "significantly worse"
-                verdicts[verdict].append(f"{level} ({_points(each)})")
-            elif each.known:
-                verdicts["statistically tied"].append(level)
-        parts = [f"{verdict} on {listed(levels)}" for verdict, levels in sorted(verdicts.items())]
-        first, second = (names.get(model, model) for model in pair)
-        found += [f"{first} against {second}: {'; '.join(parts)}."] if parts else []
-    return found
 
 
 def answer(fall: Fall | None, few: tuple[Shots, Fall] | None, controls: str) -> str:

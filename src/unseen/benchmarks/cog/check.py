@@ -1,7 +1,4 @@
-"""Check an ImageNet-CoG before a run: missing and short concepts, unreadable samples, and the cost in operations.
-
-The check lists folders and tar indexes and decodes a few sample images, so it takes seconds. It collects all problems
-instead of raising the first one. A tar file without an index is read once.
+"""The cost of an ImageNet-CoG before a run: disk, memory, operations and hours.
 
 Cost:       images      the train and test images of every set, each through every model once
             disk        images x (dimensions x bytes per number + 16 for label and index), and about 1 KiB per part
@@ -16,8 +13,8 @@ Expected:   all of ImageNet-CoG: 6,810,655 training images (1,281,167 seen, 5,52
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
@@ -25,14 +22,10 @@ from unseen.backbones import Backbone
 from unseen.backbones.sources.cog import cog_models
 from unseen.benchmarks.cog.details import ALL, Shots
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import DataError, UnknownNameError
-from unseen.core.identity import Values
+from unseen.core.errors import UnknownNameError
 from unseen.core.names import Name
 from unseen.core.records import ModelCard
-from unseen.data import decode_rgb
-from unseen.data.sources.imagenet.cog import Caps, Lists, pick_image_lists, read_split_file
-from unseen.data.sources.imagenet.source import find_in1k, read_in1k
-from unseen.data.sources.imagenet.tree import Images, find_tree, some
+from unseen.data.sources.imagenet.tree import find_tree
 from unseen.reports.wording import counted
 
 #: Section 3.4 of the paper: all images, and 1, 2, 4 ... 128 of each concept; five seeds.
@@ -68,112 +61,6 @@ _FULL_TRAIN = {
 FULL_COG = tuple(ImageSet(name, 1000, train, 50_000) for name, train in _FULL_TRAIN.items())
 
 
-@dataclass(frozen=True)
-class SetCheck(ImageSet):
-    """Images found on disk for one set; `classes`, `train` and `test` are those that a run would use.
-
-    Attributes:
-        counts: images on disk of each concept that was found.
-        missing: concepts that were not found.
-        short: concepts with fewer images than are needed.
-        damaged: concepts whose folder or tar file cannot be read, with the reason.
-        absent: number of listed images that were not found, if image lists are used.
-        problems: all problems in words, with a few examples of each.
-        notes: findings that do not stop a run.
-    """
-
-    counts: Mapping[str, int]
-    missing: tuple[str, ...] = ()
-    short: tuple[str, ...] = ()
-    damaged: Mapping[str, str] | None = None
-    absent: int = 0
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ImageNetCheck:
-    """Findings of a check.
-
-    Attributes:
-        layout: "folders", "tars", "folders and tars", "one tar", or "" if the root cannot be read.
-        concepts: number of concepts in the root, in a level or not.
-        sets: ImageNet-1K, if it was checked, then the levels.
-        samples: number of images that were decoded.
-        unreadable: name and reason of those that could not be decoded; a run skips and counts such images.
-        problems: all problems in words.
-    """
-
-    root: str
-    layout: str
-    concepts: int
-    sets: tuple[SetCheck, ...]
-    samples: int
-    unreadable: Mapping[str, str]
-    problems: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether a run can start."""
-        return not self.problems
-
-    def to_dict(self) -> Values:
-        """Return the findings as JSON values."""
-        return {"ok": self.ok, **asdict(self)}
-
-    def lines(self) -> list[str]:
-        """Return the findings as lines of text."""
-        return [
-            f"{self.root}: {self.layout or 'not readable'}, {self.concepts:,} concepts",
-            *(f"{s.name:6} {s.classes:5,} concepts  {s.train:9,} train  {s.test:7,} test" for s in self.sets),
-            f"{self.samples} sample images decoded, {len(self.unreadable)} unreadable",
-            *(f"unreadable: {name}: {reason}" for name, reason in self.unreadable.items()),
-            *(f"note: {note}" for each in self.sets for note in each.notes),
-            *(f"problem: {problem}" for problem in self.problems),
-        ]
-
-
-def check_imagenet(
-    root: Path,
-    levels: Mapping[str, Sequence[str]],
-    *,
-    in1k: Path | None = None,
-    split: Path | None = None,
-    caps: Caps | None = None,
-    samples: int = 20,
-) -> ImageNetCheck:
-    """Check an ImageNet-21K root, and an ImageNet-1K root if it is given.
-
-    Args:
-        levels: concepts by level, as `read_levels` returns them.
-        split: file of image lists; without it, images are sampled.
-        caps: images per concept; by default those of the paper.
-        samples: number of images to decode, spread over the concepts.
-    """
-    problems: list[str] = []
-    lists = _read_lists(split, levels, problems) if split is not None else {}
-    layout, concepts = "", 0
-    found: dict[str, Images | DataError] = {}
-    try:
-        tree = find_tree(root)
-        layout, concepts = tree.layout, len(tree.concepts)
-        found = tree.survey(sorted({c for level in levels.values() for c in level if c in tree}))
-    except DataError as error:
-        problems.append(str(error))
-    checks = [_check_level(name, level, found, lists, caps or Caps()) for name, level in levels.items()]
-    seen = [_check_in1k(in1k)] if in1k is not None else []
-    unreadable, decoded = _decode_samples([e for e in found.values() if isinstance(e, Images) and len(e)], samples)
-    return ImageNetCheck(
-        root=str(root),
-        layout=layout,
-        concepts=concepts,
-        sets=(*seen, *checks),
-        samples=decoded,
-        unreadable=unreadable,
-        problems=(*problems, *(problem for check in (*checks, *seen) for problem in check.problems)),
-    )
-
-
 def count_concepts(root: Path) -> dict[str, int]:
     """Return the number of images of every concept below a root, in folders or tar files.
 
@@ -182,82 +69,6 @@ def count_concepts(root: Path) -> dict[str, int]:
     """
     tree = find_tree(root)
     return dict(zip(tree.concepts, map(len, tree.every(tree.concepts)), strict=True))
-
-
-def _read_lists(split: Path, levels: Mapping[str, Sequence[str]], problems: list[str]) -> Lists:
-    """Return the image lists of all levels; append what cannot be read to `problems`."""
-    lists: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    try:
-        content = read_split_file(split)
-    except DataError as error:
-        problems.append(str(error))
-        return lists
-    for name, concepts in levels.items():
-        try:
-            lists |= pick_image_lists(split, content, concepts)
-        except DataError as error:
-            problems.append(f"{name}: {error}")
-    return lists
-
-
-def _check_level(
-    name: str, concepts: Sequence[str], found: Mapping[str, Images | DataError], lists: Lists, caps: Caps
-) -> SetCheck:
-    damaged = {c: str(each) for c in concepts if isinstance(each := found.get(c), DataError)}
-    images = {c: each for c in sorted(concepts) if isinstance(each := found.get(c), Images)}
-    counts = {c: len(each) for c, each in images.items()}
-    short: list[str] = []
-    train = test = absent = 0
-    for concept, each in images.items():
-        used = list(caps.used(len(each)))
-        if concept in lists:
-            used = [len(set(each.names).intersection(names)) for names in lists[concept]]
-            absent += sum(map(len, lists[concept])) - sum(used)
-        elif not used[0]:
-            short.append(concept)
-        train, test = train + used[0], test + used[1]
-    missing = sorted(set(concepts) - set(found))
-    problems = [f"{len(missing):,} concepts were not found: {some(missing)}"] if missing else []
-    if short:
-        examples = some([f"{concept} ({counts[concept]})" for concept in short])
-        problems.append(f"{len(short):,} concepts have fewer than {caps.least + caps.test} images: {examples}")
-    problems += [f"{concept} cannot be read: {reason}" for concept, reason in damaged.items()]
-    problems += [f"{absent:,} listed images were not found"] if absent else []
-    return SetCheck(
-        name=name,
-        classes=len(counts) - len(short),
-        train=train,
-        test=test,
-        counts=counts,
-        missing=tuple(missing),
-        short=tuple(short),
-        damaged=damaged,
-        absent=absent,
-        problems=tuple(f"{name}: {problem}" for problem in problems),
-    )
-
-
-def _check_in1k(root: Path) -> SetCheck:
-    try:
-        classes, splits, notes = read_in1k(find_in1k(root))
-    except DataError as error:
-        return SetCheck("in1k", 0, 0, 0, {}, problems=(f"in1k: {error}",))
-    train, test = (len(splits[name]) for name in ("train", "test"))
-    return SetCheck("in1k", len(classes), train, test, {}, notes=(f"in1k: {notes}",) if notes else ())
-
-
-def _decode_samples(every: Sequence[Images], count: int) -> tuple[dict[str, str], int]:
-    """Decode a few images, spread over the concepts; return name and reason of unreadable ones, and the number."""
-    unreadable: dict[str, str] = {}
-    count = min(count, len(every))
-    for i in range(count):
-        images = every[i * len(every) // count]
-        row = len(images) // 2
-        try:
-            decode_rgb(images.open(row), truncated="accept")
-        except (DataError, OSError) as error:
-            unreadable[images.names[row]] = str(error)
-    return unreadable, count
 
 
 @dataclass(frozen=True)

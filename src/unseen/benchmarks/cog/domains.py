@@ -27,13 +27,11 @@ from unseen.concepts import (
     Taxonomy,
     WordNet,
     build_levels,
-    corpus_information,
     filters_for,
     list_unknown,
     load_wordnet,
     match_classes,
     match_names,
-    nearest_seen,
     random_levels,
     read_class_list,
     read_seen,
@@ -57,7 +55,7 @@ SEEN = "seen"
 #: Prefix of the names of random control levels.
 CONTROL = "R"
 
-_LEVEL_NAME = re.compile(r"[LR]\d+")
+_LEVEL_NAME = re.compile(r"L\d+")
 
 
 @dataclass(frozen=True)
@@ -130,10 +128,8 @@ class DomainRecipe:
         """Return `drop_unknown` if it is off: cells from before it existed keep their ids."""
         return () if self.drop_unknown else ("drop_unknown",)
 
-    def domain_names(self, dataset: str) -> list[str]:
-        """Return the domains of a dataset in order; one, if it is itself a level of ImageNet-CoG."""
-        if (domain := dataset_domain(dataset)) is not None:
-            return [domain]
+    def domain_names(self) -> list[str]:
+        """Return the domains in order."""
         if isinstance(self.levels, int):
             unseen = [f"L{i + 1}" for i in range(self.levels)]
         else:
@@ -148,13 +144,8 @@ class DomainRecipe:
                 raise UsageError(f"{field.name} = {value!r} would change nothing here: {_UNUSED[field.name]}.")
 
 
-_ONE_LEVEL = "the dataset is one level already; name the whole, such as imagenet:cog"
 _UNUSED = {
-    "levels": _ONE_LEVEL,
-    "controls": _ONE_LEVEL,
-    "rerank": _ONE_LEVEL,
     "size": "levels of a file are used unchanged; give a number of levels to build new ones",
-    "ontology": "the levels of ImageNet-CoG are WordNet's",
     "measure": "levels of a file are used unchanged; rerank ranks their concepts again",
     "vectors": "they are for the measure text; set measure or rerank to it",
 }
@@ -181,9 +172,7 @@ def check_domains(dataset: Dataset, recipe: DomainRecipe) -> None:
             raise UnknownNameError("measure", measure, [*MEASURES, "text"])
     if "text" not in (recipe.measure, recipe.rerank):
         recipe.refuse_unused("vectors")
-    if dataset_domain(dataset.id) is not None:
-        recipe.refuse_unused("levels", "size", "rerank", "controls", "ontology")
-    elif isinstance(recipe.levels, str):
+    if isinstance(recipe.levels, str):
         recipe.refuse_unused("size", "measure")
     domains = make_domains(dataset, recipe).domains.values()
     used = sorted({concept.label for domain in domains for concept in domain.concepts})
@@ -214,12 +203,7 @@ def _make_domains(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Doma
     known = sorted(set(own).intersection(seen))
     measure = read_measure(recipe.measure, taxonomy, recipe.vectors)
     funnel: list[FunnelStep] = []
-    sampled: tuple[Level, ...] = ()
-    size = 0
-    why = dict.fromkeys(ids, "")
-    if (domain := dataset_domain(dataset.id)) is not None:
-        levels = Levels((Level(domain, _rank(taxonomy, own, seen, measure)),), measure=recipe.measure)
-    elif isinstance(recipe.levels, str):
+    if isinstance(recipe.levels, str):
         levels = _read_own_levels(recipe.levels, dataset.id, own, seen)
         size = min(len(level.concepts) for level in levels.levels)
         why = dict.fromkeys(ids, f"in no level of {Path(recipe.levels).name}")
@@ -235,13 +219,12 @@ def _make_domains(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Doma
         levels = build_levels(taxonomy, eligible.concepts, seen, levels=recipe.levels, size=size, measure=measure)
         why = dict.fromkeys(ids, f"cut: every domain has {size:,} classes")
         why |= {concept: f"not eligible as an unseen concept: {name}" for concept, name in eligible.reasons.items()}
-    if domain is None:
-        why |= dict.fromkeys(known, f"a seen concept that was not sampled: every domain has {size:,} classes")
-        levels = _complete(levels, taxonomy, seen, recipe, size)
-        sampled = (Level(SEEN, tuple(RankedConcept(i, 1.0, i) for i in _sample(known, size, recipe.draw_seed))),)
+    why |= dict.fromkeys(known, f"a seen concept that was not sampled: every domain has {size:,} classes")
+    levels = _complete(levels, taxonomy, seen, recipe, size)
+    sampled = Level(SEEN, tuple(RankedConcept(i, 1.0, i) for i in _sample(known, size, recipe.draw_seed)))
     domains = {
         level.name: Domain(level.name, _concepts(dataset, taxonomy, ids, level.concepts))
-        for level in (*sampled, *levels.levels)
+        for level in (sampled, *levels.levels)
     }
     record = _record(dataset, domains, reasons | {label: why[i] for label, i in enumerate(ids) if i}, ids)
     notes = (f"{len(ignored):,} seen concepts are not in the ontology: {some(ignored)}",) if ignored else ()
@@ -354,26 +337,17 @@ def read_measure(name: str, taxonomy: Taxonomy, vectors: str | Path | None) -> s
 
 def _complete(levels: Levels, taxonomy: Taxonomy, seen: Sequence[str], recipe: DomainRecipe, size: int) -> Levels:
     """Return the levels with all similarities, ranked again by `rerank` if it is set, then the controls."""
-    controls = [level for level in levels.levels if level.name.startswith(CONTROL)]
-    found = replace(levels, levels=tuple(level for level in levels.levels if level not in controls))
-    if found.levels and recipe.rerank:
-        found = rerank_levels(found, taxonomy, seen, read_measure(recipe.rerank, taxonomy, recipe.vectors))
-    elif any(concept.similarity is None for level in found.levels for concept in level.concepts):
+    found = levels
+    if recipe.rerank:
+        found = rerank_levels(levels, taxonomy, seen, read_measure(recipe.rerank, taxonomy, recipe.vectors))
+    elif any(concept.similarity is None for level in levels.levels for concept in level.concepts):
         # A file of ids alone, such as that of the authors.
-        near = {concept.id: concept for concept in _rank(taxonomy, found.ids, seen, recipe.measure)}
-        similar = tuple(Level(level.name, tuple(near[i] for i in level.ids)) for level in found.levels)
-        found = replace(found, levels=similar, measure=recipe.measure)
-    if recipe.controls:
-        controls += random_levels(levels.ids, draws=recipe.controls, size=size, seed=recipe.draw_seed).levels
-    return replace(found, levels=(*found.levels, *controls))
-
-
-def _rank(
-    taxonomy: Taxonomy, ids: Sequence[str], seen: Sequence[str], measure: str | SimilarityFunction
-) -> tuple[RankedConcept, ...]:
-    """Return concepts with their similarity to the nearest seen concept."""
-    found = nearest_seen(taxonomy, ids, seen, measure, ic=corpus_information(taxonomy))
-    return tuple(map(RankedConcept, ids, found.similarity.tolist(), found.nearest))
+        ranked = rerank_levels(levels, taxonomy, seen, recipe.measure)
+        near = {concept.id: concept for level in ranked.levels for concept in level.concepts}
+        similar = tuple(Level(level.name, tuple(near[i] for i in level.ids)) for level in levels.levels)
+        found = replace(levels, levels=similar, measure=recipe.measure)
+    controls = random_levels(levels.ids, draws=recipe.controls, size=size, seed=recipe.draw_seed)
+    return replace(found, levels=(*found.levels, *controls.levels))
 
 
 def _sample(ids: Sequence[str], size: int, seed: int) -> list[str]:
@@ -382,16 +356,6 @@ def _sample(ids: Sequence[str], size: int, seed: int) -> list[str]:
         raise DataError(f"domains of {size} classes need as many seen ones; the dataset has {len(ids)}.")
     chosen = np.random.default_rng([seed, 1]).choice(len(ids), size, replace=False)
     return [ids[i] for i in sorted(chosen.tolist())]
-
-
-def dataset_domain(dataset: str) -> str | None:
-    """Return the domain of a dataset that is one: "seen", or "L3" for imagenet:cog-l3; None for any other dataset."""
-    scheme, _, rest = dataset.partition("?")[0].partition(":")
-    if scheme != "imagenet":
-        return None
-    if rest.startswith("in1k"):
-        return SEEN
-    return rest.removeprefix("cog-").upper() if rest.startswith("cog-l") else None
 
 
 def _read_own_levels(file: str, dataset: str, own: Collection[str], seen: Collection[str]) -> Levels:

@@ -36,11 +36,10 @@ from unseen.benchmarks.cog.analysis import (
     relative_to,
     settings,
     slopes,
-    statements,
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails
-from unseen.benchmarks.cog.domains import SEEN, dataset_domain
+from unseen.benchmarks.cog.domains import SEEN
 from unseen.concepts import (
     Levels,
     corpus_information,
@@ -51,7 +50,6 @@ from unseen.concepts import (
 )
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.identity import Values
-from unseen.core.names import Name
 from unseen.core.records import ModelCard, Result
 from unseen.data import Dataset
 from unseen.reports.charts import Axis, Bars, Chart, Lines, Panels, Scatter, Strip, interval_fields
@@ -64,8 +62,6 @@ Picture = Callable[[str, str], str]
 #: A chart, and sentences on what it shows.
 Drawn = tuple[Chart, Sequence[str]]
 
-#: The largest number of concepts with pictures in a chart or in the tables of a page.
-MOST_PICTURES = 400
 _KIN = 6
 _HEIGHT = 300
 _TOOLTIP = {
@@ -77,7 +73,6 @@ _TOOLTIP = {
     "difference": "difference (points)",
 }
 _CONCEPT_TOOLTIP = {
-    "picture": "image",
     "concept": "concept",
     "nearest": "nearest seen",
     "similarity": "similarity",
@@ -221,30 +216,6 @@ def _row(view: View, score: LevelScore) -> Values:
     }
 
 
-def _control_charts(view: View) -> dict[str, Chart]:
-    """Return levels against random control levels: points over the mean of a model's controls (supplement, Fig. C).
-
-    The band contains all controls of all models, each minus the mean of its model.
-    """
-    own = [score for score in view.scores if score.shots == ALL]
-    controls = {model: [s.mean for s in own if s.control and s.model == model] for model in view.keys}
-    means = {model: sum(values) / len(values) for model, values in controls.items() if values}
-    points = [(s, 100 * (s.mean - means[s.model])) for s in own if s.model in means]
-    random = [value for score, value in points if score.control]
-    if not random:
-        return {}
-    chart = Lines(
-        rows=[{**_row(view, score), "value": value} for score, value in points if not score.control],
-        keys=[*view.keys.values()],
-        x="level",
-        y=Axis("points over the mean of random draws", "points"),
-        band=(min(random), max(random)),
-        tooltip=_TOOLTIP,
-        height=_HEIGHT,
-    )
-    return {"": chart}
-
-
 def _image_charts(view: View) -> dict[str, Chart]:
     """Return training images per concept, concepts sorted, one line per level (supplement, Fig. E)."""
     rows: list[Values] = []
@@ -273,22 +244,16 @@ def _distance_charts(view: View) -> dict[str, Chart]:
     Every model has a line; the points are those of the model under the pointer, or of the one that the reader chooses.
     """
     models = [model for model in view.keys if model in view.lines]
-    by_concept: dict[tuple[float, str, str], dict[str, ConceptScore]] = defaultdict(dict)
-    for score in view.concepts:
-        if score.level != SEEN and score.model in models:
-            by_concept[-round(score.similarity, 4), score.level, score.concept][score.model] = score
-    if not by_concept:
+    unseen = [score for score in view.concepts if score.level != SEEN and score.model in models]
+    accuracy = {(score.concept, score.model): round(score.accuracy, 4) for score in unseen}
+    concepts = {score.concept: score for score in unseen}
+    rows: list[Values] = [
+        {"concept": one.name, "level": one.level, "similarity": round(one.similarity, 4), "nearest": one.nearest}
+        | {"value": [accuracy.get((one.concept, model)) for model in models]}
+        for one in sorted(concepts.values(), key=lambda one: (-one.similarity, one.concept))
+    ]
+    if not rows:
         return {}
-    rows: list[Values] = []
-    step = -(-len(by_concept) // MOST_PICTURES)
-    for place, (_, own) in enumerate(sorted(by_concept.items())):
-        one = next(iter(own.values()))
-        picture = "" if place % step else view.picture(one.dataset, one.name)
-        rows.append(
-            {"concept": one.name, "level": one.level, "similarity": round(one.similarity, 4), "nearest": one.nearest}
-            | {"value": [round(own[model].accuracy, 4) if model in own else None for model in models]}
-            | ({"picture": picture} if picture else {})
-        )
     fits = [
         {"model": m, "group": view.keys[m].group, "name": view.keys[m].label, "similarity": x}
         | {"value": view.lines[m].intercept + view.lines[m].slope.value * x}
@@ -355,7 +320,6 @@ class Request:
         models: names, ids or patterns of the models to show; by default all.
         category: category of models, such as "self-supervision"; by default all.
         levels: levels of few-shot charts; by default the first, the middle and the last, and "all" for every one.
-        seen: the seen concepts if there are runs with several: in1k or in1k-blurred.
         setting: NAME=VALUE, if a study has several settings.
         picture: returns pictures of classes.
         file: levels written by `unseen cog levels`.
@@ -369,7 +333,6 @@ class Request:
     models: Sequence[str] = ()
     category: str | None = None
     levels: Sequence[str] = ()
-    seen: str | None = None
     setting: Sequence[str] = ()
     picture: Picture = lambda dataset, name: ""
     file: Path | None = None
@@ -382,19 +345,11 @@ class Request:
         Raises:
             DataError: there are no results.
         """
-        found = settings([r for r in self.results if r.ok and self._has_seen(r)], benchmark)
+        found = settings(self.results, benchmark)
         if not found:
             what, command = ("CoG results", "run") if benchmark == "cog" else ("results of fine-tuning", "finetune")
             raise DataError(f"there are no {what} of that study yet. Make some with: unseen cog {command}")
         return found
-
-    def _has_seen(self, result: Result) -> bool:
-        if self.seen is None:
-            return True
-        name, wanted = Name.parse(result.cell.dataset), self.seen.removeprefix("imagenet:")
-        if (name.scheme, name.rest) == ("imagenet", "cog"):
-            return name.options.get("seen", "in1k") == wanted
-        return dataset_domain(result.cell.dataset) != SEEN or name.rest == wanted
 
     def view(self, *, relative: bool = False) -> View:
         """Return the results to show, with a baseline if the chart is `relative` to one."""
@@ -454,11 +409,6 @@ def _draw_view(figure: CogFigure, request: Request) -> Drawn:
 def _level_sentences(view: View) -> list[str]:
     sentences = [text] if (text := answer(view.fall, None, view.controls)) else []
     return sentences + _trend_sentences(view)
-
-
-def _relative_sentences(view: View) -> list[str]:
-    pairs = [(view.baseline, model) for model in view.keys if model != view.baseline]
-    return statements(view.scores, view.names, pairs) if len(pairs) <= FEW else []
 
 
 def _trend_sentences(view: View) -> list[str]:
@@ -590,8 +540,7 @@ VIEW_FIGURES: Mapping[str, CogFigure] = {
     "relative": CogFigure(
         "Relative to a baseline",
         _relative_charts,
-        _relative_sentences,
-        "that study has no results with all training images. Run it with --shots all.",
+        missing="that study has no results with all training images. Run it with --shots all.",
         relative=True,
     ),
     "distance": CogFigure(
@@ -604,13 +553,6 @@ VIEW_FIGURES: Mapping[str, CogFigure] = {
     ),
     "few-shot": CogFigure("Few-shot", _few_shot_charts, missing=_MORE_SHOTS),
     "few-shot-relative": CogFigure("Few-shot, relative", _few_shot_charts, missing=_MORE_SHOTS, relative=True),
-    "controls": CogFigure(
-        "Levels against random draws of concepts",
-        _control_charts,
-        lambda view: [view.controls],
-        "that study has no control levels. Run it with --controls 15.",
-        "Zero is the mean of a model's controls; the band contains all of them.",
-    ),
     "images": CogFigure("Training images per concept", _image_charts, missing="no result has images per concept."),
 }
 #: Every figure by its name.

@@ -61,7 +61,7 @@ class DomainBenchmark(DomainRecipe, Benchmark):
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         points = Benchmark.points(self, dataset)
-        return [{"level": level, "shots": "all", **point} for level in self.domain_names(dataset) for point in points]
+        return [{"level": level, "shots": "all", **point} for level in self.domain_names() for point in points]
 
 
 @dataclass(frozen=True)

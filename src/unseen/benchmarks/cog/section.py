@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import product
 from statistics import fmean
 
 from unseen.benchmarks.cog.analysis import (
@@ -27,11 +27,10 @@ from unseen.benchmarks.cog.analysis import (
     order_shots,
     ratios,
     settings,
-    statements,
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.figures import MOST_PICTURES, VIEW_FIGURES, View, finetune_chart
+from unseen.benchmarks.cog.figures import VIEW_FIGURES, View, finetune_chart
 from unseen.core.records import Result
 from unseen.reports.blocks import (
     Figure,
@@ -53,7 +52,7 @@ from unseen.results.table import DisplayNames, default_tables, grid_tables
 from unseen.stats import decide
 from unseen.stats.means import Mean, share_interval
 
-#: Concepts of a level in a table; a level with more has this number, evenly along its ranking.
+#: Concepts of a level in a table; a level with more has this number, evenly along its ranking, without pictures.
 _MOST_ROWS = 150
 _SIMILARITY = MetricStyle("similarity", "similarity")
 _RATIO = MetricStyle("ratio", "frozen / fine-tuned")
@@ -115,7 +114,6 @@ def _funnel_table(view: View) -> Table | None:
 def _concept_tables(view: View) -> Iterator[Table]:
     """Yield a table per level: each concept with its id, its nearest seen concept and its accuracy."""
     own = [score for score in view.concepts if score.model in view.trained]
-    few = len({score.concept for score in own}) <= MOST_PICTURES
     for level in order_levels(score.level for score in own):
         groups: dict[str, list[ConceptScore]] = defaultdict(list)
         for score in own:
@@ -123,12 +121,13 @@ def _concept_tables(view: View) -> Iterator[Table]:
                 groups[score.concept].append(score)
         concepts = sorted(groups.values(), key=lambda group: (-group[0].similarity, group[0].name))
         shown = concepts[:: -(-len(concepts) // _MOST_ROWS)]
-        cut = f", {len(shown)} of them along the ranking" if len(shown) < len(concepts) else ""
+        is_cut = len(shown) < len(concepts)
+        cut = f", {len(shown)} of them along the ranking" if is_cut else ""
         ends = dict.fromkeys(f"{concepts[place][0].similarity:.2f}" for place in (0, -1))
         yield Table(
             f"{level}: {counted(len(concepts), 'concept')}, similarity {' to '.join(ends)}{cut}",
             ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],
-            [_concept_row(group, view.picture(group[0].dataset, group[0].name) if few else "") for group in shown],
+            [_concept_row(group, "" if is_cut else view.picture(group[0].dataset, group[0].name)) for group in shown],
             notes=["95 % confidence interval over the test images of a concept in brackets."],
         )
 
@@ -231,21 +230,16 @@ def _method(view: View) -> str:
     )
 
 
-def _statements(view: View) -> Iterator[Text]:
-    """Yield the trends, and differences between models unless there are many."""
+def _trends(view: View) -> list[Text]:
     names = {model: view.names[model] for model in view.trained} if len(view.keys) > FEW else view.names
-    yield from (Text(sentence, "Trend") for sentence in trend_sentences(view.scores, view.concepts, names))
-    pairs = combinations(view.trained, 2) if len(view.trained) <= FEW else ()
-    if found := statements(view.scores, view.names, pairs):
-        note = "Paired differences on the same test images, corrected over all pairs of a level by Holm's method."
-        yield Text(f"{' '.join(found)} {note}", "Compared")
+    return [Text(sentence, "Trend") for sentence in trend_sentences(view.scores, view.concepts, names)]
 
 
 def _figures(view: View) -> Iterator[Figure]:
     charted = _charted(view)
     charted = replace(charted, baseline=charted.reference)
     absent = [key.label for model, key in view.keys.items() if model not in charted.keys]
-    for name in ("levels", "distance", "relative", "few-shot", "controls", "images"):
+    for name in ("levels", "distance", "relative", "few-shot", "images"):
         figure = VIEW_FIGURES[name]
         if figure.relative and len(charted.keys) < 2:
             continue
@@ -271,7 +265,7 @@ cog_section = SectionSpec[View](
         _headline,
         _standings,
         _method,
-        _statements,
+        _trends,
         _figures,
         lambda view: level_tables(view.group, view.scores, {**view.datasets, **view.names}),
         folded(_funnel_table),

@@ -15,7 +15,7 @@ for _name, _function, _help in (
     ("run", run, "Train classifiers on the seen concepts and on each level, for every model. Resumable."),
     ("finetune", finetune, "Fine-tune on every level and compare with frozen probes (supplement C.2). Resumable."),
     ("levels", levels, "Build levels of unseen concepts, increasingly distant from the seen ones."),
-    ("check", check, "List missing and short concepts of ImageNet; with --plan, print the cost of a run."),
+    ("check", check, "Count the images of ImageNet-CoG; with --plan, print the cost of a run."),
     ("chart", chart, "Draw one figure of the paper from stored results, and describe what it shows."),
     (
         "noise",

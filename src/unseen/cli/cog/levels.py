@@ -1,13 +1,12 @@
-"""`unseen cog levels` and `unseen cog check`: levels of unseen concepts, and the images that ImageNet-CoG needs."""
+"""`unseen cog levels` and `unseen cog check`: levels of unseen concepts, the images of ImageNet-CoG, and its cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
@@ -15,8 +14,6 @@ from unseen.benchmarks.cog.check import (
     FULL_COG,
     PASSES,
     V100,
-    ImageSet,
-    check_imagenet,
     cost_lines,
     count_concepts,
     plan_cost,
@@ -24,7 +21,8 @@ from unseen.benchmarks.cog.check import (
 )
 from unseen.benchmarks.cog.domains import read_measure, read_seen_concepts
 from unseen.cli.application import DEFAULT_MODELS, HomeOption, JsonOption, split_names
-from unseen.cli.tables import count, print_json, print_table, say
+from unseen.cli.cog.run import imagenet_data
+from unseen.cli.tables import print_json, print_table, say
 from unseen.concepts import (
     Eligibility,
     InformationContent,
@@ -35,18 +33,16 @@ from unseen.concepts import (
     corpus_information,
     filters_for,
     load_wordnet,
-    random_levels,
     read_class_list,
     read_counts,
     read_taxonomy,
-    rerank_levels,
     run_funnel,
 )
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import UsageError
+from unseen.core.files import at_home
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values
-from unseen.data.sources.imagenet.cog import Caps, pick_image_lists, read_levels, read_split_file
-from unseen.data.sources.imagenet.source import levels_file
+from unseen.data.load import load_dataset
 
 
 def levels(
@@ -68,14 +64,9 @@ def levels(
     ] = None,
     ontology: Annotated[Path | None, Option(help="Your own is-a edges (.csv, .tsv, .json), not WordNet.")] = None,
     root: Annotated[str | None, Option(help="Common root of the concepts of --ontology without parent.")] = None,
-    rerank: Annotated[str | None, Option(help="Rank the chosen concepts again by this measure.")] = None,
-    random: Annotated[int, Option(help="Make this number of random control levels (15 in the paper).")] = 0,
-    seed: Annotated[int, Option(help="Seed of --random.")] = 0,
     vectors: Annotated[
         Path | None, Option(help="Word vectors for 'text': a word2vec, GloVe or Wikipedia2Vec file.")
     ] = None,
-    published: Annotated[Path | None, Option(help="The authors' cog_levels_mapping_file.pkl, to compare.")] = None,
-    split: Annotated[Path | None, Option(help="The authors' cog_concepts_split_file.pkl, to check.")] = None,
 ) -> None:
     """Build levels of unseen concepts, increasingly distant from the seen ones."""
     if root is not None and ontology is None:
@@ -92,22 +83,13 @@ def levels(
     # The pinned corpus: the release of 2021 gives the levels of 2011 (supplement E).
     ic = corpus_information(taxonomy)
     _print_funnel(eligible, len(images_of))
-    if random:
-        made = random_levels(eligible.concepts, draws=random, size=size, seed=seed)
-    else:
-        similar = read_measure(measure, taxonomy, vectors)
-        made = build_levels(taxonomy, eligible.concepts, seen_ids, levels=number, size=size, measure=similar, ic=ic)
-        if rerank is not None:
-            made = rerank_levels(made, taxonomy, seen_ids, read_measure(rerank, taxonomy, vectors), ic=ic)
+    similar = read_measure(measure, taxonomy, vectors)
+    made = build_levels(taxonomy, eligible.concepts, seen_ids, levels=number, size=size, measure=similar, ic=ic)
     made.details.update(
         seen={"name": seen_name, "concepts": len(seen_ids)},
         funnel={"started": eligible.started, "steps": [asdict(step) for step in eligible.steps]},
     )
     _print_levels(made, taxonomy, ic)
-    if published is not None:
-        _print_comparison(made, published)
-    if split is not None:
-        _print_split(made, split)
     if output is not None:
         made.save(output)
         say(f"Written to {output}.")
@@ -134,11 +116,10 @@ def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) ->
     label = taxonomy.label if isinstance(taxonomy, WordNet) else str
     rows = []
     for level in levels.levels:
-        known = [c.similarity for c in level.concepts if c.similarity is not None]
-        # A random level has no order, and its concepts have no nearest one.
-        ends = [f"{label(c.id)} ({label(c.nearest)})" if c.nearest else "" for c in level.concepts]
-        figures = (f"{level.mean_similarity:.4f}", f"{max(known):.4f}", f"{min(known):.4f}") if known else ("", "", "")
-        rows.append((level.name, f"{len(level.concepts):,}", *figures, ends[0], ends[-1]))
+        known = [concept.similarity or 0.0 for concept in level.concepts]
+        figures = (f"{level.mean_similarity:.4f}", f"{max(known):.4f}", f"{min(known):.4f}")
+        ends = [f"{label(c.id)} ({label(c.nearest or '')})" for c in (level.concepts[0], level.concepts[-1])]
+        rows.append((level.name, f"{len(level.concepts):,}", *figures, *ends))
     left = sum(len(gap) for gap in levels.gaps)
     gaps = f"{left:,} concepts left in the gaps ({', '.join(str(len(gap)) for gap in levels.gaps)})." if left else ""
     corpus = f"Measure: {levels.measure}; corpus of the information content: {ic.total:,.0f} concepts. {gaps}"
@@ -146,36 +127,10 @@ def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) ->
     print_table(columns, rows, caption=corpus.strip(), numeric=("concepts", "mean", "first", "last"))
 
 
-def _print_comparison(levels: Levels, path: Path) -> None:
-    """Print how many concepts the levels share with those of the authors."""
-    rows = []
-    for name, ids in read_levels(path).items():
-        shares = [str(len(set(ids).intersection(ours.ids))) for ours in levels.levels]
-        rows.append((name.upper(), f"{len(ids):,}", *shares))
-    columns = ("Published", "concepts", *(f"in {level.name}" for level in levels.levels))
-    print_table(columns, rows, numeric=columns[1:])
-
-
-def _print_split(levels: Levels, path: Path) -> None:
-    """Print how many images the split file of the authors has for the levels."""
-    files = read_split_file(path)
-    rows = []
-    for level in levels.levels:
-        known = pick_image_lists(path, files, [concept for concept in level.ids if concept in files])
-        train, test = (sum(map(len, lists)) for lists in zip(*known.values(), strict=True)) if known else (0, 0)
-        rows.append((level.name, f"{len(known):,} of {len(level.ids):,}", f"{train:,}", f"{test:,}"))
-    columns = ("Split file", "concepts", "train images", "test images")
-    print_table(columns, rows, numeric=columns[1:])
-
-
 def check(
-    root: Annotated[Path | None, Argument(help="ImageNet-21K: folders or tar files per concept.")] = None,
-    levels: Annotated[Path | None, Option(help="Levels, from `unseen cog levels --output`.")] = None,
-    in1k: Annotated[Path | None, Option(help="ImageNet-1K, to check too.")] = None,
-    split: Annotated[Path | None, Option(help="The authors' image lists.")] = None,
-    train: Annotated[int, Option(help="Most training images per concept.")] = 1300,
-    test: Annotated[int, Option(help="Test images per concept.")] = 50,
-    least: Annotated[int, Option(help="Fewest training images per concept.")] = 732,
+    data: Annotated[str, Option("--data", metavar="DATA", help="The dataset; imagenet?root=FOLDER names a root.")] = (
+        "imagenet"
+    ),
     plan: Annotated[bool, Option("--plan", help="Print the cost of a run: disk, memory, operations.")] = False,
     models: Annotated[list[str] | None, Option("--models", help="With --plan: the models of the run.")] = None,
     solver: Annotated[str, Option(help=f"With --plan: {' or '.join(PASSES)}.")] = "logistic",
@@ -185,31 +140,22 @@ def check(
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
-    """List missing concepts and concepts with too few images; with --plan, print the cost of a run.
-
-    Without ROOT, --plan is about all of ImageNet-CoG as described in the paper.
-    """
-    if root is None and not plan:
-        raise UsageError("give the ImageNet-21K root to check, or --plan for the cost of the whole of ImageNet-CoG.")
-    found: Values = {}
-    lines: list[str] = []
-    problems: Sequence[str] = ()
-    sets: Sequence[ImageSet] = FULL_COG
-    if root is not None:
-        named = read_levels(levels if levels is not None else levels_file(None))
-        checked = check_imagenet(root, named, in1k=in1k, split=split, caps=Caps(train, test, least))
-        found, lines, problems, sets = checked.to_dict(), checked.lines(), checked.problems, checked.sets
+    """List the images of ImageNet-CoG, without reading them; with --plan, print the cost of a run."""
     if plan:
         bench = Workbench(home_folder(home))
         names = [resolve_model(name, Path.cwd()) for name in split_names(models) or DEFAULT_MODELS[:1]]
-        cards = [planned_card(bench, name) for name in names]
-        costs = plan_cost(sets, cards, solver=solver)
-        lines += cost_lines(sets, costs, gpu_gflops)
-        found["plan"] = {"models": [asdict(cost) for cost in costs], "gflops": gpu_gflops}
+        costs = plan_cost(FULL_COG, [planned_card(bench, name) for name in names], solver=solver)
+        found: Values = {"plan": {"models": [asdict(cost) for cost in costs], "gflops": gpu_gflops}}
+        lines = cost_lines(FULL_COG, costs, gpu_gflops)
+    else:
+        with at_home(home_folder(home)):
+            dataset = load_dataset(imagenet_data(data, {}, home))
+        images = {name: len(split) for name, split in dataset.splits.items()}
+        found = {"dataset": dataset.id, "concepts": len(dataset.class_names), "images": images}
+        counts = ", ".join(f"{count:,} {name} images" for name, count in images.items())
+        lines = [f"{dataset.id}: {len(dataset.class_names):,} concepts, {counts}."]
     if as_json:
         print_json(found)
-    else:
-        for line in lines:
-            say(line)
-    if problems:
-        raise DataError(f"{count(len(problems), 'problem')}. The first: {problems[0]}.")
+        return
+    for line in lines:
+        say(line)

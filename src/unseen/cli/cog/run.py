@@ -30,7 +30,7 @@ from unseen.cli.application import DEFAULT_MODELS, HomeOption, JsonOption, Model
 from unseen.cli.audit import answers_for
 from unseen.cli.run import Draft, display_names, model_cards_of, open_results, run_draft, show_results, study_command
 from unseen.cli.tables import ConsoleProgress, console, print_json, print_model, say
-from unseen.concepts import Answers, ClassMapping, load_wordnet, map_classes, read_mapping, read_seen
+from unseen.concepts import load_wordnet, map_classes, read_seen
 from unseen.core.class_table import OPEN
 from unseen.core.errors import DataError
 from unseen.core.files import at_home
@@ -96,10 +96,9 @@ def imagenet_data(name: str, options: dict[str, object], home: Path | None) -> s
 
 
 def data_with_ids(name: str, options: Mapping[str, object], home: Path | None) -> str:
-    """Return the name of a folder with the file of its class ids; create the file if there is none.
+    """Return the name of a folder with the file of its class ids; match the classes if there is none.
 
-    The file is `FOLDER-wnids.tsv` in the current folder, with a line per class. An existing file is not changed, except
-    that missing classes are appended.
+    The file is `FOLDER-wnids.tsv` in the current folder, with a line per class. An existing file is not changed.
     """
     resolved = resolve_dataset(name, Path.cwd())
     parsed = Name.parse(resolved)
@@ -111,49 +110,38 @@ def data_with_ids(name: str, options: Mapping[str, object], home: Path | None) -
         return name
     typed = Path(name.partition("?")[0].removeprefix("folder:"))  # the name of a link, not of its target
     path = Path.cwd() / f"{typed.name or Path(parsed.rest).name}-wnids.tsv"
-    seen, names = str(options.get("seen", "imagenet-1k")), [*dataset.class_names]
-    known = _read_known(path, names) if path.exists() else {}
-    answers = None
-    if not set(names) <= set(known):
-        bench = Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
-        answers = answers_for(bench, resolved, seen)
-    mapping = _map_to_file(path, names, known, seen, answers)
-    if not mapping.sure:
-        raise DataError(
-            f"no class of {resolved!r} has a synset that its name makes sure. {path.name} lists them all: write "
-            "WordNet ids there and run again, or give an ontology of your own (--ontology)."
-        )
-    _print_mapping(mapping, path)
+    if path.exists():
+        _print_known(path, list(dataset.class_names))
+    else:
+        _match_classes(path, resolved, list(dataset.class_names), str(options.get("seen", "imagenet-1k")), home)
     return str(Name.parse(resolved, {"wnids": path}))
 
 
-def _read_known(path: Path, names: list[str]) -> dict[str, str]:
+def _print_known(path: Path, names: list[str]) -> None:
+    """Print which classes have no id in an existing file."""
     try:
-        return read_table(path, names)
+        known = read_table(path, names)
     except DataError as error:
         raise DataError(
             f"{error}. Move that file away to have the classes matched anew, or give ?wnids=FILE."
         ) from None
+    left = [name for name in names if known.get(name, OPEN) == OPEN]
+    missing = f"; without an id: {listed(left, _MOST_SHOWN)}" if left else ""
+    say(f"The WordNet ids are those of {path.name}{missing}.", error=True)
 
 
-def _map_to_file(
-    path: Path, names: list[str], known: Mapping[str, str], seen: str, answers: Answers | None
-) -> ClassMapping:
-    """Return the mapping of the classes; create the file, or append the classes that it lacks."""
+def _match_classes(path: Path, data: str, names: list[str], seen: str, home: Path | None) -> None:
+    """Match the classes to WordNet, write the file, and print a summary and some of the open classes."""
     wordnet = load_wordnet()
     _, trained = read_seen(seen, wordnet)
-    settled = {name: wnid for name, wnid in read_mapping(path).items() if name in known} if known else {}
-    made = map_classes(names, seen=trained, mapping=settled, answers=answers, wordnet=wordnet)
-    if not known:
-        made.write(path)
-        return made
-    made = made.left_open(name for name, value in known.items() if value == OPEN)
-    made.append(path, [name for name in names if name not in known])
-    return made
-
-
-def _print_mapping(mapping: ClassMapping, path: Path) -> None:
-    """Print a summary of the mapping, and some of the open classes with what they may be."""
+    bench = Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
+    mapping = map_classes(names, seen=trained, answers=answers_for(bench, data, seen), wordnet=wordnet)
+    mapping.write(path)
+    if not mapping.sure:
+        raise DataError(
+            f"no class of {data!r} has a synset that its name makes sure. {path.name} lists them all: write "
+            "WordNet ids there and run again, or give an ontology of your own (--ontology)."
+        )
     advice = "classes with ? stay out until you write an id, or - for none, and run again."
     say(f"{mapping.summary} {path.name} has them all; {advice if mapping.doubtful else 'edit it.'}", error=True)
     for row in mapping.doubtful[:_MOST_SHOWN]:
@@ -223,9 +211,6 @@ def chart(
         list[str] | None,
         Option("--level", metavar="LEVEL ...", help="For few-shot charts: L1 L3 L5, or all; three by default."),
     ] = None,
-    seen: Annotated[
-        str | None, Option(help="Seen concepts, if there are runs with both: in1k or in1k-blurred.")
-    ] = None,
     levels: Annotated[Path | None, Option(help="For ranking: a file written by `unseen cog levels`.")] = None,
     concept: Annotated[str | None, Option(help="For kin: a name or WordNet id, such as 'tiger cat'.")] = None,
     data: Annotated[
@@ -250,7 +235,6 @@ def chart(
         models=split_names(models),
         category=category,
         levels=split_names(level),
-        seen=seen,
         setting=setting or (),
         picture=class_pictures(bench.dataset, size=104),
         file=levels,

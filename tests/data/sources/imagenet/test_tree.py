@@ -81,11 +81,3 @@ def test_what_is_there_instead(tmp_path: Path) -> None:
         find_tree(tmp_path)
     with pytest.raises(DataError, match="there is no folder"):
         find_tree(tmp_path / "none")
-
-
-def test_a_survey_goes_on_past_errors(tmp_path: Path, imagenet_tree: ModuleType, jpeg: bytes) -> None:
-    (tmp_path / "n1.tar").write_bytes(imagenet_tree.tar_bytes([("a.JPEG", jpeg)]))
-    (tmp_path / "n2.tar").write_bytes(b"nothing like a tar file" * 100)
-    found = find_tree(tmp_path).survey(["n1", "n2"])
-    assert found["n1"].names == ("n1/a.JPEG",)  # type: ignore[union-attr]
-    assert isinstance(found["n2"], DataError)

@@ -89,19 +89,9 @@ def read_image_lists(path: str | PathLike[str], concepts: Iterable[str]) -> List
 
     Read are the authors' `cog_concepts_split_file.pkl` and JSON of {"n01440764": {"train": [...], "test": [...]}, ...}.
     """
-    return pick_image_lists(path, read_split_file(path), concepts)
-
-
-def read_split_file(path: str | PathLike[str]) -> Mapping[str, object]:
-    """Read a file of image lists for `pick_image_lists`; the authors' file takes a while."""
     content = _read(Path(path), "image lists")
     if not isinstance(content, Mapping):
         raise DataError(f"{path}: expected image lists by concept, found {type(content).__name__}.")
-    return content
-
-
-def pick_image_lists(path: str | PathLike[str], content: Mapping[str, object], concepts: Iterable[str]) -> Lists:
-    """Check and return the lists of some concepts; `path` is for messages."""
     lists = {}
     for concept in concepts:
         parts = content.get(concept)
@@ -149,7 +139,7 @@ def choose_splits(
     if missing := [concept for concept in concepts if concept not in tree]:
         raise DataError(
             f"{len(missing):,} of the {len(concepts):,} concepts of level {level} are not in {str(tree.root)!r}: "
-            f"{some(missing)}. It holds {some(tree.concepts)}. `unseen cog check` lists all that is missing."
+            f"{some(missing)}. It holds {some(tree.concepts)}."
         )
     found = tree.every(concepts)
     if lists is not None:

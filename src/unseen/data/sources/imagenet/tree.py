@@ -82,18 +82,6 @@ class ImageTree:
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(self.images, concepts))
 
-    def survey(self, concepts: Sequence[str]) -> dict[str, Images | DataError]:
-        """Return the same by concept, with an error in place of what cannot be read."""
-
-        def list_one(concept: str) -> Images | DataError:
-            try:
-                return self.images(concept)
-            except DataError as error:
-                return error
-
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return dict(zip(concepts, pool.map(list_one, concepts), strict=True))
-
 
 def find_tree(root: Path) -> ImageTree:
     """Return the concepts below a root. Only the root itself is read.
