@@ -41,7 +41,6 @@ class ImageOutcomes:
         tr: whether each image of a seen class is classified correctly among all classes; empty without such images.
         unseen_counts, seen_counts: number of test images of each class.
         areas: components of AUSUC (`stats.area_components`), images of unseen classes first; empty without a curve.
-        area: AUSUC, if `areas` are rounded; by default their mean.
     """
 
     zsl: BoolArray
@@ -50,7 +49,6 @@ class ImageOutcomes:
     unseen_counts: IntArray
     seen_counts: IntArray
     areas: FloatArray
-    area: float | None = None
 
     def labels(self, metric: str) -> IntArray:
         """Return the class of each image that a metric is measured on, counted from 0, unseen classes first."""
@@ -65,7 +63,7 @@ class ImageOutcomes:
         elif metric == "H" and len(self.tr):
             found = self._harmonic()
         elif metric == "AUSUC" and len(self.areas):
-            found = self._influence(self.areas, 1.0, 1.0, value=self.area)
+            found = self._influence(self.areas, 1.0, 1.0)
         else:
             return None
         return found if len(found) else None
@@ -106,11 +104,6 @@ def zeroshot_candidate(outcomes: Sequence[ImageOutcomes], metric: str, units: st
         return Candidate(outcomes=rows, interval=accuracy_interval(rows), units=units)
     interval = per_class_interval(rows, labels) if name in _ACCURACIES else None
     return Candidate(outcomes=rows, interval=interval, labels=labels, units=units)
-
-
-def class_candidate(accuracies: npt.ArrayLike, units: str = "") -> Candidate:
-    """Return what `stats.decide` takes for accuracies of unseen classes, for a claim about new classes."""
-    return Candidate(outcomes=np.asarray(accuracies, np.float64), over_classes=True, units=units)
 
 
 def split_candidate(values: npt.ArrayLike, tested: int, pool: int) -> Candidate:

@@ -95,17 +95,6 @@ def test_seeds_are_averaged_per_image_if_the_classes_are_the_same() -> None:
     assert apart.interval.known
 
 
-def test_the_area_of_a_curve_of_one_point_is_not_shown() -> None:
-    """Results of 0.1 have AUSUC for CMT*, which no constant moves."""
-    gated = made("CMT*", EVEN, curve={"ts": [0.3], "tr": [0.8]})
-    gated = replace(gated, metrics={**gated.metrics, "AUSUC": 0.24})
-    plain = made("ALE", EVEN, curve={"ts": [0.0, 0.5], "tr": [0.8, 0.0]})
-    plain = replace(plain, metrics={**plain.metrics, "AUSUC": 0.2})
-    (table,) = zsl_tables([gated, plain], {})
-    place = list(table.columns).index("AUSUC (%)")
-    assert {row[0].shown: row[place].value for row in table.rows} == {"CMT*": None, "ALE": 0.2}
-
-
 def test_the_headline_states_ties_and_chance() -> None:
     clear = zsl_section(Material([made("ALE", EVEN), made("ALE", FEWER, model="n")]), "zsl")
     assert clear is not None

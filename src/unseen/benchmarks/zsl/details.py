@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -115,16 +115,11 @@ class ZslDetails(Typed):
                 tr,
                 unseen_counts=np.asarray(self.unseen_counts, np.int64),
                 seen_counts=np.asarray(self.seen_counts, np.int64),
-                areas=unpack_values(self.areas) if self.areas else np.empty(0),
+                areas=unpack_values(self.areas or "0:"),
             )
         except DataError:
             return None
         return found if 0 < len(found.zsl) == len(found.ts) == found.unseen_counts.sum() else None
-
-    @property
-    def has_area(self) -> bool:
-        """Whether AUSUC is meaningful: results of 0.1 store it for CMT*, whose curve is a single point."""
-        return not self.curve or len(self.curve.get("ts", ())) > 1
 
 
 def parameters_of(result: Result) -> ZslParameters:
@@ -166,11 +161,7 @@ def zsl_candidate(results: Sequence[Result], metric: str) -> Candidate | None:
     None if a result does not store the outcomes, or if the seeds have other unseen classes.
     """
     details = [details_of(result) for result in results]
-    found = [
-        replace(outcomes, area=result.metrics.get("AUSUC"))
-        for result, each in zip(results, details, strict=True)
-        if (outcomes := each.outcomes) is not None
-    ]
+    found = [outcomes for each in details if (outcomes := each.outcomes) is not None]
     images = {(r.cell.data, *each.per_class, *each.unseen_counts) for r, each in zip(results, details, strict=True)}
     if len(found) < len(results) or len(images) != 1:
         return None
