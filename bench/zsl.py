@@ -263,7 +263,7 @@ def eszsl_grid(images: int, d: int) -> bool:
     names = [str(i) for i in range(50)]
     problem = Problem(Images(X, y), Images(X_new, y_new), Images(X[:40], np.arange(40)), S, names, folds)
     grid = [{"gamma": g, "lam": lam} for g in range(-3, 4) for lam in range(-3, 4)]
-    taken, found = timed(lambda: tune(ESZSL(), problem, grid, folds))
+    taken, found = timed(lambda: tune(ESZSL(), problem, grid))
     held = taken.cpu < MOST_SECONDS
     best = max(trial["value"] for trial in found.trials)
     print(

@@ -37,8 +37,8 @@ def test_tuning_never_sees_the_test_images(small_problem: Problem) -> None:
     spoiled = replace(
         small_problem, test_unseen=Images(small_problem.test_unseen.X[::-1].copy(), small_problem.test_unseen.y)
     )
-    a = tune(ESZSL(), small_problem, GRID, small_problem.folds)
-    b = tune(ESZSL(), spoiled, GRID, spoiled.folds)
+    a = tune(ESZSL(), small_problem, GRID)
+    b = tune(ESZSL(), spoiled, GRID)
     assert a.trials == b.trials
     by_hand = []
     for fold in small_problem.folds:
@@ -78,7 +78,7 @@ def test_a_method_may_be_tuned_by_h(small_problem: Problem) -> None:
     """A fifth of the images of each training class is held out; both kinds stand among all classes of the fold."""
     grid = [{"epochs": 3, "novelty": n, "quantile": q} for n in ("gaussian", "loop") for q in (0.01, 0.5)]
     method = CMTStar()
-    found = tune(method, small_problem, grid, small_problem.folds)
+    found = tune(method, small_problem, grid)
     fold = small_problem.folds[1]
     train, new = small_problem.train.of(fold.train), small_problem.train.of(fold.val)
     held = np.zeros(len(train), bool)
@@ -195,10 +195,7 @@ def test_what_was_tried_cannot_be_changed_afterwards() -> None:
         tuning.grid = ({"lam": 2},)  # type: ignore[misc]
 
 
-def test_seconds_are_of_this_run_and_add_up(small_problem: Problem) -> None:
+def test_seconds_are_of_this_run(small_problem: Problem) -> None:
     began = perf_counter()
-    found = evaluate_method("ESZSL", small_problem, grid=GRID).timings
-    took = perf_counter() - began
-    assert list(found) == ["tune", "fit", "test"]
-    assert min(found.values()) > 0
-    assert sum(found.values()) <= took
+    found = evaluate_method("ESZSL", small_problem, grid=GRID).seconds
+    assert 0 < found <= perf_counter() - began

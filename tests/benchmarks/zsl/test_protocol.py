@@ -156,7 +156,7 @@ def test_studies_of_the_paper_on_our_results() -> None:
         fake("ALE-tran", "PS", "d", zsl=0.6, H=0.1),
         fake("GFZSL", "PS", "d", zsl=0.4),
     ]
-    assert plain(splits_compared(results)) == [["d m", "ALE", 0.7, 0.5, pytest.approx(-0.2)]]
+    assert plain(splits_compared(results)) == [["d m", "ALE", 0.7, 0.5]]
     assert plain(inductive_and_transductive(results)) == [["d m PS", "ALE", 0.5, 0.6, 0.2, 0.1]]
     (ranks,) = ranks_by_setting([results[0], *results[2:]], "zsl")
     assert ranks.table.methods == ("ALE", "GFZSL"), "a transductive method is not ranked with inductive ones"

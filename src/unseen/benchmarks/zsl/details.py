@@ -93,7 +93,6 @@ class ZslDetails(Typed):
     calibration: float = 0.0
     per_class: dict[str, float] = field(default_factory=dict)
     curve: dict[str, list[float]] = field(default_factory=dict)
-    timings: dict[str, float] = field(default_factory=dict)
     transductive: bool = False
     zsl_correct: str = ""
     ts_correct: str = ""

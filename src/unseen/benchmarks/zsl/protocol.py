@@ -250,7 +250,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
         return Result(
             cell=cell,
             metrics={**found.metrics, **limits},
-            seconds=sum(found.timings.values()),
+            seconds=found.seconds,
             sweep=tuple(found.tuning.trials),
             details=replace(
                 details,
@@ -258,7 +258,6 @@ class ZslBenchmark(PromptOptions, Benchmark):
                 calibration=found.calibration,
                 per_class=dict(found.per_class),
                 curve={"ts": curve.ts.tolist(), "tr": curve.tr.tolist()} if curve else {},
-                timings=dict(found.timings),
                 transductive=estimator.transductive,
                 **pack_outcomes(found.outcomes),
             ).to_dict(),
