@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.metrics import harmonic_mean, mean_per_class_accuracy
+from unseen.metrics import harmonic_mean, mean_per_class_accuracy, seen_unseen_curve, seen_unseen_outcomes
 from unseen.zeroshot import ESZSL, CMTStar, Problem, evaluate_method
 from unseen.zeroshot.catalogue import GROUPS
 from unseen.zeroshot.problem import Fold, Images
@@ -66,12 +66,16 @@ def test_what_else_is_measured(small_problem: Problem) -> None:
         assert found.intervals[name].value == pytest.approx(found.metrics[name])
         assert found.metrics[name] in found.intervals[name]
     # A constant of 0 gives ts and tr, one that is great enough zsl and 0.
-    at = int(np.searchsorted(found.curve.gamma, 0.0))
-    assert found.curve.ts[at] == pytest.approx(found.metrics["ts"])
-    assert found.curve.tr[at] == pytest.approx(found.metrics["tr"])
-    assert found.curve.ts[-1] == pytest.approx(found.metrics["zsl"])
-    assert found.metrics["AUSUC"] == pytest.approx(found.curve.area)
-    assert 0 < found.curve.area < found.metrics["zsl"]
+    X, y = np.concatenate([new.X, old.X]), np.concatenate([new.y, old.y])
+    known, classes = np.isin(np.arange(25), small_problem.seen), np.arange(25)
+    outcomes = seen_unseen_outcomes(method.scores(X, small_problem.S), y, classes, known)
+    curve = seen_unseen_curve(*outcomes, y, known[y])
+    at = int(np.searchsorted(curve.gamma, 0.0))
+    assert curve.ts[at] == pytest.approx(found.metrics["ts"])
+    assert curve.tr[at] == pytest.approx(found.metrics["tr"])
+    assert curve.ts[-1] == pytest.approx(found.metrics["zsl"])
+    assert found.metrics["AUSUC"] == pytest.approx(curve.area)
+    assert 0 < curve.area < found.metrics["zsl"]
 
 
 def test_a_method_may_be_tuned_by_h(small_problem: Problem) -> None:

@@ -26,17 +26,14 @@ from unseen.core.errors import DataError
 from unseen.data.sources.features import check_classes
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
 from unseen.metrics.seen_unseen import (
-    SeenUnseenCurve,
     harmonic_mean,
     mean_per_class,
     seen_leads,
-    seen_unseen_curve,
     seen_unseen_outcomes,
 )
 from unseen.stats import (
     Interval,
     accuracy_interval,
-    area_components,
     harmonic_mean_interval,
     per_class_interval,
     seen_unseen_area_interval,
@@ -89,8 +86,6 @@ class Evaluation:
             same per image (`zsl_per_image`, ...).
         intervals: the 95 % confidence interval of every metric, over test images.
         outcomes: per test image; what `stats.decide` compares methods by.
-        curve: ts and tr as a constant is subtracted from the scores of seen classes; None without seen test images, and
-            for a method that rules out all seen or all unseen classes, because no constant changes its predictions.
         best: the setting that was chosen.
         per_class: accuracy per unseen class, among unseen classes.
         calibration: what was subtracted from the scores of seen classes, 0 by default.
@@ -104,7 +99,6 @@ class Evaluation:
     intervals: Mapping[str, Interval]
     per_class: Mapping[str, float]
     outcomes: ImageOutcomes
-    curve: SeenUnseenCurve | None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -216,8 +210,12 @@ class Trial:
 
 def _test(
     method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float
-) -> tuple[dict[str, Interval], dict[str, float], ImageOutcomes, SeenUnseenCurve | None]:
-    """Return the metrics with their intervals, the accuracy per unseen class, the outcomes and the curve."""
+) -> tuple[dict[str, Interval], dict[str, float], ImageOutcomes]:
+    """Return the metrics with their intervals, the accuracy per unseen class and the outcomes.
+
+    AUSUC is missing without seen test images, and for a method that rules out all seen or all unseen classes, because
+    no constant changes its predictions.
+    """
     unseen, new, old = problem.unseen, problem.test_unseen, problem.test_seen
     alone = score_images(method.scores, new, problem.S, unseen, whole=method.transductive)
     per_class = per_class_accuracy(new.y, alone.best, unseen)
@@ -229,15 +227,13 @@ def _test(
     of_new = {k: right[: len(new)] for k, right in found.right.items()}
     of_old = {k: right[len(new) :] for k, right in found.right.items()}
     intervals = {**_accuracies("zsl", new.y, alone.right), **_accuracies("ts", new.y, of_new)}
-    sides = (found.leads, found.right_of_kind, everything.y, np.arange(len(everything)) >= len(new))
-    curve, areas = None, np.empty(0)
     if len(old):
         intervals |= _accuracies("tr", old.y, of_old)
         for end in ("", *(f"_top{k}" for k in found.right if k > 1)):  # Eq. (22)
             intervals[f"H{end}"] = harmonic_mean_interval(intervals[f"ts{end}"], intervals[f"tr{end}"])
         if np.isfinite(found.leads).any():
-            curve, areas = seen_unseen_curve(*sides), area_components(*sides)
-            intervals["AUSUC"] = seen_unseen_area_interval(*sides)
+            of_seen = np.arange(len(everything)) >= len(new)
+            intervals["AUSUC"] = seen_unseen_area_interval(found.leads, found.right_of_kind, everything.y, of_seen)
     by_class, also = np.argsort(new.y, kind="stable"), np.argsort(old.y, kind="stable")
     outcomes = ImageOutcomes(
         zsl=alone.right[1][by_class],
@@ -245,10 +241,9 @@ def _test(
         tr=of_old[1][also],
         unseen_counts=np.unique(new.y, return_counts=True)[1],
         seen_counts=np.unique(old.y, return_counts=True)[1],
-        areas=areas[np.concatenate([by_class, len(new) + also])] if len(areas) else areas,
     )
     names = (problem.class_names[c] for c in unseen)
-    return intervals, dict(zip(names, per_class.tolist(), strict=True)), outcomes, curve
+    return intervals, dict(zip(names, per_class.tolist(), strict=True)), outcomes
 
 
 def _accuracies(name: str, y: IntArray, right: Mapping[int, Any]) -> dict[str, Interval]:

@@ -26,7 +26,7 @@ def made(method: str, zsl: np.ndarray, *, model: str = "m", seed: int = 0, **cha
     """A result of 4 unseen classes of 50 images and as many seen ones, with its outcomes."""
     counts = np.full(4, 50)
     tr = np.arange(200) % 5 > 0
-    outcomes = ImageOutcomes(zsl, zsl & (np.arange(200) % 3 > 0), tr, counts, counts, np.empty(0))
+    outcomes = ImageOutcomes(zsl, zsl & (np.arange(200) % 3 > 0), tr, counts, counts)
     ts = per_class_interval(outcomes.ts, LABELS)
     intervals = {"zsl": per_class_interval(zsl, LABELS), "ts": ts, "tr": per_class_interval(tr, LABELS)}
     intervals["H"] = harmonic_mean_interval(ts, intervals["tr"])

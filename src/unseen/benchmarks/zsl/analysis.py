@@ -122,12 +122,8 @@ def settings(
 
 def main_settings(results: Sequence[Result], axis: str) -> list[Group]:
     """Return settings with parameters chosen on all folds; datasets and `axis` may differ within one."""
-    return [group for group in settings(results, (METHOD, "dataset", axis), kinds=False) if on_all_folds(group)]
-
-
-def on_all_folds(group: Group) -> bool:
-    """Return whether the parameters of a setting were chosen on all validation folds."""
-    return bool(group.setting[CHOSEN] == "all folds")
+    groups = settings(results, (METHOD, "dataset", axis), kinds=False)
+    return [group for group in groups if parameters_of(group.results[0]).on_all_folds]
 
 
 def _is_transductive(method: str) -> bool:

@@ -53,7 +53,6 @@ PROMPTS = "prompts"
 DEFAULT_MODEL = "packaged:efficientnet-lite0"
 #: Distance of the seeds of random class splits.
 _SAMPLE_SEEDS = 1_000_003
-_NO_TRAINING, _NO_IMAGE = "no training image", "no image"
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,17 +156,9 @@ class ZslBenchmark(PromptOptions, Benchmark):
         """
         y = np.concatenate([split.labels for split in dataset.splits.values()])
         parts = np.repeat(list(dataset.splits), [len(split) for split in dataset.splits.values()])
-        roles, classes = self._roles(parts, y), len(dataset.class_names)
-        if self.split != "PS" or len(np.intersect1d(y[roles.train], y[roles.old])) < classes:
-            _, lost = self._divide(dataset, y, roles)
-            if empty := [f"{name!r} ({why})" for name, why in lost.items() if why in (_NO_TRAINING, _NO_IMAGE)]:
-                raise DataError(
-                    f"{len(empty)} classes of {dataset.id!r} cannot be used: {', '.join(empty[:5])}"
-                    f"{' and more' if len(empty) > 5 else ''}. Zero-shot learning needs training images of every seen "
-                    "class and images of every unseen one. Add images, or remove them."
-                )
-        if self.splits:
-            self._divide(dataset, y, self._roles(parts, y, sample=1), sample=1)
+        for sample in (0, 1) if self.splits else (0,):
+            if sample or self.split != "PS" or getattr(dataset, "protocol", ""):
+                self._divide(dataset, y, self._roles(parts, y, sample), sample=sample)
         if self.embedding == PROMPTS:
             self.check_prompts(dataset)
             if self.combine == "max" and self.chosen != ("prompt",):
@@ -243,7 +234,6 @@ class ZslBenchmark(PromptOptions, Benchmark):
             reason = str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}"
             return Result(cell, error=reason)
         tunings[method] = found.tuning
-        curve = found.curve and found.curve.thinned()
         limits = {
             f"{name}_{end}": getattr(each, end) for name, each in found.intervals.items() for end in ("low", "high")
         }
@@ -257,7 +247,6 @@ class ZslBenchmark(PromptOptions, Benchmark):
                 best=dict(found.best),
                 calibration=found.calibration,
                 per_class=dict(found.per_class),
-                curve={"ts": curve.ts.tolist(), "tr": curve.tr.tolist()} if curve else {},
                 transductive=estimator.transductive,
                 **pack_outcomes(found.outcomes),
             ).to_dict(),
@@ -380,8 +369,8 @@ class ZslBenchmark(PromptOptions, Benchmark):
                 f"every random class split of {dataset.id!r} would have the same {division.pool} unseen classes: the "
                 "leak audit clears no others. Use --split SS, whose test classes may be seen ones, or a smaller share."
             )
-        lost = {names[i]: _NO_TRAINING for i in np.setdiff1d(division.seen, seen)}
-        lost |= {names[i]: _NO_IMAGE for i in np.setdiff1d(division.unseen, tested)}
+        lost = {names[i]: "no training image" for i in np.setdiff1d(division.seen, seen)}
+        lost |= {names[i]: "no image" for i in np.setdiff1d(division.unseen, tested)}
         unused = np.setdiff1d(np.arange(len(names)), np.union1d(division.seen, division.unseen))
         lost |= {names[i]: f"not in the split {self.split}" for i in unused}
         lost |= dict.fromkeys(division.unknown, "in the split file, but no class of the dataset")

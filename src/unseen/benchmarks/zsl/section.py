@@ -13,7 +13,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from unseen.benchmarks.zsl.analysis import KIND, METHOD, METRICS, MethodRanks, on_all_folds, ranks_by_setting, settings
+from unseen.benchmarks.zsl.analysis import METHOD, METRICS, MethodRanks, ranks_by_setting, settings
 from unseen.benchmarks.zsl.details import Look, details_of, parameters_of, plain_name, short_name
 from unseen.benchmarks.zsl.tables import (
     Run,
@@ -39,9 +39,7 @@ _PROSE = (
     "ts and tr: images of unseen and of seen classes, classified among all classes; H is their harmonic mean.",
     "AUSUC is the area under the seen-unseen curve.",
     "Parameters were chosen on validation classes that are neither trained nor tested on.",
-)
-_SEPARATE = (
-    "Transductive methods see all test images together: they are shown and ranked separately from inductive ones."
+    "Transductive methods see all test images together: they are shown and ranked separately from inductive ones.",
 )
 
 
@@ -78,7 +76,8 @@ def _answers(content: _Content) -> Iterator[Standing | Headline | Text]:
     would be biased upwards. A headline states which candidates are significantly above chance, and which are
     statistically tied with the first.
     """
-    contests = [(own, _best_method(own)) for g in content.groups if on_all_folds(g) and (own := _with_zsl(g.results))]
+    found = [_with_zsl(group.results) for group in content.groups if parameters_of(group.results[0]).on_all_folds]
+    contests = [(own, _best_method(own)) for own in found if own]
     headlines = []
     for results, method in contests:
         details, parameters = details_of(results[0]), parameters_of(results[0])
@@ -136,7 +135,6 @@ def _runs(content: _Content) -> Iterator[Figure | Table]:
             yield Figure(f"Robustness · {run.title}", _dots(table_rows(table)), caption=caption)
         elif run.kind == "methods" and run.model == leading:
             yield _method_figure(run, table)
-            yield from _curve_figure(run)
         tables.append(replace(table, folded=table.folded or (run.kind == "methods" and run.model != leading)))
     yield from sorted(tables, key=lambda table: table.folded)
 
@@ -155,24 +153,6 @@ def _method_figure(run: Run, table: Table) -> Figure:
         Dots(rows=rows, series="column", x=axis, chance=chance),
         caption="Lines are 95 % confidence intervals; the dashed line is chance among unseen classes.",
     )
-
-
-def _curve_figure(run: Run) -> Iterator[Figure]:
-    """Draw the seen-unseen curves of a run that has any."""
-    found = [result for result in run.results if details_of(result).curve]
-    rows = [
-        {"name": method_of(result), "ts": ts, "value": tr, "step": step}
-        for result in found
-        for step, (ts, tr) in enumerate(zip(*(details_of(result).curve[name] for name in ("ts", "tr")), strict=True))
-    ]
-    if rows:
-        x, y = Axis("ts, unseen classes"), Axis("tr, seen classes")
-        yield Figure(
-            f"Seen-unseen curve · {run.title}",
-            Lines(rows=rows, x="ts", x_axis=x, y=y, points=False, path="step", height=320),
-            f"Seen-unseen curves on {run.title}: {', '.join(map(method_of, found))}.",
-            "A constant is subtracted from the scores of seen classes.",
-        )
 
 
 # ---- all runs together -----------------------------------------------------------------------------------------------
@@ -250,18 +230,12 @@ def look_figures(results: Sequence[Result]) -> list[Figure]:
     return [*found, *maps.values()]
 
 
-def _prose(content: _Content) -> Iterator[Text]:
-    yield from map(Text, _PROSE)
-    if any(KIND in group.differs for group in content.groups):
-        yield Text(_SEPARATE)
-
-
 zsl_section: SectionSpec[_Content] = SectionSpec(
     title="Zero-shot: unseen classes, known by a description",
     settings=_contents,
     blocks=(
         _answers,
-        _prose,
+        lambda _: _PROSE,
         _runs,
         lambda content: look_figures(content.results),
         _study_figures,

@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unseen.benchmarks.zsl.analysis import CHOSEN, METHOD, METRICS, main_settings, on_all_folds, settings
+from unseen.benchmarks.zsl.analysis import CHOSEN, METHOD, METRICS, main_settings, settings
 from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of, plain_name, short_name
 from unseen.benchmarks.zsl.published import MODEL as PUBLISHED_MODEL
 from unseen.benchmarks.zsl.published import printed_value, source
@@ -77,7 +77,7 @@ def runs_of(results: Collection[Result], names: DisplayNames) -> list[Run]:
             words = replace(group, differs=differs).words
             title = " · ".join(filter(None, (dataset, parameters.split, names.get(model, model), words)))
             own.sort(key=lambda r: (-r.metrics.get("H", 0.0), -r.metrics.get("zsl", 0.0)))
-            kind = "splits" if parameters.class_split else "methods" if on_all_folds(group) else "folds"
+            kind = "splits" if parameters.class_split else "methods" if parameters.on_all_folds else "folds"
             found.append(Run(title, model, own, kind, group.older))
     return found
 
@@ -128,13 +128,13 @@ class SplitResults:
     """Results of random class splits: methods are compared on the splits that all of them have.
 
     Attributes:
-        by_method: results by method and number of the split.
-        common: numbers of the splits with a result of every method.
+        by_method: results of these splits, in order.
+        unused: number of other splits.
         seen, tested, pool: seen and unseen classes of each split, and classes that the unseen ones are sampled from.
     """
 
-    by_method: Mapping[str, Mapping[int, Result]]
-    common: Sequence[int]
+    by_method: Mapping[str, Sequence[Result]]
+    unused: int
     seen: int
     tested: int
     pool: int
@@ -145,14 +145,19 @@ class SplitResults:
         for result in results:
             found.setdefault(method_of(result), {})[parameters_of(result).class_split] = result
         common, details = sorted(set.intersection(*map(set, found.values()))), details_of(results[0])
-        return cls(found, common, details.seen_classes, details.unseen_classes, details.pool)
+        unused = max(map(len, found.values())) - len(common)
+        by_method = {method: [own[k] for k in common] for method, own in found.items()}
+        return cls(by_method, unused, details.seen_classes, details.unseen_classes, details.pool)
+
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.by_method.values())))
 
     def values(self, metric: str) -> dict[str, FloatArray]:
         """Return what `split_outcomes` makes of each method that has the metric."""
         found = {}
         for method, own in self.by_method.items():
-            each = [own[k].metrics for k in self.common]
-            numbers = {m: [one[m] for one in each] for m in METRICS if all(m in one for one in each)}
+            numbers = {m: [r.metrics[m] for r in own] for m in METRICS if own and all(m in r.metrics for r in own)}
             if metric in numbers:
                 found[method] = split_outcomes(metric, numbers, self.seen, self.tested, self.pool)
         return found
@@ -165,7 +170,7 @@ class SplitResults:
     def power(self) -> str:
         """Whether the classes separate the best two methods, and how many classes would."""
         far = {method: class_deviations(own, self.tested, self.pool) for method, own in self.values("zsl").items()}
-        return power_statement(far, self.decide("zsl"), classes=self.pool, splits=len(self.common))
+        return power_statement(far, self.decide("zsl"), classes=self.pool, splits=self.count)
 
 
 # ---- tables of runs --------------------------------------------------------------------------------------------------
@@ -186,9 +191,10 @@ def _method_table(run: Run) -> Table:
     columns: dict[str, dict[str, TableCell]] = {}
     first, *notes = _run_notes(run)
     for metric in (m for m in info_of(BENCHMARK).columns if any(m in r.metrics for r in results)):
-        columns[style_of(metric).heading] = _column(results, metric, decide_methods(results, metric))
+        columns[style_of(metric).heading] = _column(results, metric)
         if metric == "zsl" and classes is not None:
-            columns[OVER_CLASSES] = _column(results, metric, classes[0], over_classes=True)
+            by_method = {method_of(result): [result] for result in results}
+            columns[OVER_CLASSES] = _decision_cells(classes[0], metric, by_method)
     if classes is not None:
         compared = f"Paired t-test over classes: {classes[1]}" if classes[1] else "One method: nothing is compared"
         notes.insert(0, f"{OVER_CLASSES}: 95 % confidence interval for new unseen classes. {compared}")
@@ -206,7 +212,7 @@ def _folds_table(run: Run) -> Table:
     by_fold: dict[str, list[Result]] = {}
     for result in sorted(run.results, key=lambda result: str(parameters_of(result).fold)):
         by_fold.setdefault(f"fold {parameters_of(result).fold}", []).append(result)
-    columns = {fold: _column(own, "zsl", decide_methods(own, "zsl")) for fold, own in by_fold.items()}
+    columns = {fold: _column(own, "zsl") for fold, own in by_fold.items()}
     notes = ["Hyper-parameters chosen on one fold of validation classes alone", *_run_notes(run)]
     return _table(f"ZSL by fold (%) · {run.title}", columns, notes, folded=True)
 
@@ -214,44 +220,42 @@ def _folds_table(run: Run) -> Table:
 def _splits_table(run: Run) -> Table:
     """Return the mean of each metric over random class splits by method, with intervals and marks for new classes."""
     splits = SplitResults.of(run.results)
-    columns: dict[str, dict[str, TableCell]] = {}
-    for metric in (m for m in METRICS if splits.common and any(m in r.metrics for r in run.results)):
-        decision = splits.decide(metric)
-        columns[style_of(metric).heading] = {
-            method: TableCell(
-                value=decision.intervals[method].value,
-                interval=decision.intervals[method],
-                metric=style_of(metric),
-                cells=tuple(splits.by_method[method][k].cell.id for k in splits.common),
-                n=len(splits.common),
-                mark=mark_of(method, decision),
-            )
-            for method in decision.order
-        }
-    unused = max(map(len, splits.by_method.values())) - len(splits.common)
-    power = splits.power if splits.common else ""
+    decisions = {metric: splits.decide(metric) for metric in METRICS}
+    columns = {
+        style_of(metric).heading: _decision_cells(decision, metric, splits.by_method)
+        for metric, decision in decisions.items()
+        if decision.order
+    }
+    power = splits.power
     notes = [
-        f"Means over {len(splits.common)} random class splits with {splits.tested} of {splits.pool} classes unseen",
+        f"Means over {splits.count} random class splits with {splits.tested} of {splits.pool} classes unseen",
         "95 % confidence interval for new classes in brackets, corrected for the classes that splits share",
-        f"Splits without a result of every method: {unused}, not used" if unused else "",
+        f"Splits without a result of every method: {splits.unused}, not used" if splits.unused else "",
         f"Paired comparison over splits: {power}" if power else "",
         older_note(run.older),
     ]
     return _table(f"Over random class splits · {run.title}", columns, notes)
 
 
-def _column(
-    results: Sequence[Result], metric: str, decision: Decision, *, over_classes: bool = False
-) -> dict[str, TableCell]:
-    """Return the cells of a metric by method, with marks, and with intervals over classes on request."""
-    found = {}
-    for result in results:
-        method = method_of(result)
-        cell = replace(measured(result, metric), mark=mark_of(method, decision))
-        if over_classes and method in decision.intervals:
-            cell = replace(cell, interval=decision.intervals[method], n=decision.intervals[method].n)
-        found[method] = cell
-    return found
+def _column(results: Sequence[Result], metric: str) -> dict[str, TableCell]:
+    """Return the cells of a metric by method, with intervals and marks for other images of these classes."""
+    decision = decide_methods(results, metric)
+    return {method_of(r): replace(measured(r, metric), mark=mark_of(method_of(r), decision)) for r in results}
+
+
+def _decision_cells(decision: Decision, metric: str, results: Mapping[str, Sequence[Result]]) -> dict[str, TableCell]:
+    """Return the cells of a decision by method."""
+    return {
+        method: TableCell(
+            value=decision.intervals[method].value,
+            interval=decision.intervals[method],
+            metric=style_of(metric),
+            cells=tuple(result.cell.id for result in results[method]),
+            n=decision.intervals[method].n,
+            mark=mark_of(method, decision),
+        )
+        for method in decision.order
+    }
 
 
 def measured(result: Result | None, metric: str = "zsl") -> TableCell:
@@ -302,11 +306,11 @@ def all_studies(results: Sequence[Result]) -> list[Table]:
 
 
 def splits_compared(results: Sequence[Result]) -> Table:
-    """Return the accuracy on unseen classes on SS and on PS, where both were run."""
-    rows = []
-    for data, method, by_split in _by_method(results):
-        if {"SS", "PS"} <= set(by_split):
-            rows.append([TableCell(data), TableCell(method), *(measured(by_split[split]) for split in ("SS", "PS"))])
+    """Return Table 3: the accuracy on unseen classes on SS and on PS, where both were run."""
+    both = [(data, method, own) for data, method, own in _by_method(results) if {"SS", "PS"} <= set(own)]
+    rows = [
+        [TableCell(data), TableCell(method), *(measured(own[s]) for s in ("SS", "PS"))] for data, method, own in both
+    ]
     return Table("SS against PS: ZSL (%)", ["data", "method", "SS", "PS"], rows)
 
 
