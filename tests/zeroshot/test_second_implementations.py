@@ -98,14 +98,11 @@ def test_cmt_is_the_network_of_its_paper(small_problem: Problem) -> None:
     S = small_problem.S[small_problem.seen].astype(np.float64)
     hidden, epochs, batch, rate, seed = 12, 3, 20, 1e-2, 7
     fitted = CMT(hidden=hidden, epochs=epochs, batch_size=batch, learning_rate=rate, seed=seed).fit(X, y, S)
-    rng = np.random.default_rng(seed)
+    rng = np.random.RandomState(seed)
     weights = []
     for before, after in ((X.shape[1], hidden), (hidden, S.shape[1])):
         reach = np.sqrt(6 / (before + after))
-        weights += [
-            torch.from_numpy(rng.uniform(-reach, reach, (before, after))),
-            torch.zeros(after, dtype=torch.float64),
-        ]
+        weights += [torch.from_numpy(rng.uniform(-reach, reach, size)) for size in ((before, after), after)]
     for each in weights:
         each.requires_grad_()
     adam = torch.optim.Adam(weights, lr=rate)
@@ -115,13 +112,15 @@ def test_cmt_is_the_network_of_its_paper(small_problem: Problem) -> None:
         return torch.tanh(x @ weights[0] + weights[1]) @ weights[2] + weights[3]
 
     for _ in range(epochs):
-        order = rng.permutation(len(X))
+        order = np.arange(len(X))
+        rng.shuffle(order)
         for start in range(0, len(X), batch):
             rows = order[start : start + batch]
             adam.zero_grad()
             ((network(images[rows]) - targets[rows]) ** 2).sum(1).mean().backward()
             adam.step()
-    for found, reference in zip(fitted.weights_, weights, strict=True):
+    (W2, W1), (b2, b1) = fitted.network_.coefs_, fitted.network_.intercepts_
+    for found, reference in zip((W2, b2, W1, b1), weights, strict=True):
         np.testing.assert_allclose(found, reference.detach().numpy(), atol=5e-4)
     candidates = small_problem.S[small_problem.unseen].astype(np.float64)
     tested = small_problem.test_unseen.X.astype(np.float64)
