@@ -27,7 +27,6 @@ from threadpoolctl import threadpool_limits
 from tables import Table
 from unseen.metrics import mean_per_class_accuracy
 from unseen.zeroshot import ALE, CMT, DEVISE, ESZSL, LATEM, SJE
-from unseen.zeroshot.cmt import first_weights, forward
 from unseen.zeroshot.problem import Fold, Images, Problem
 from unseen.zeroshot.protocol import tune
 
@@ -166,7 +165,11 @@ def loop_latem(X: np.ndarray, y: np.ndarray, S: np.ndarray, epochs: int) -> np.n
 
 def loop_cmt(X: np.ndarray, y: np.ndarray, S: np.ndarray, epochs: int) -> list[np.ndarray]:
     rng, rate = np.random.default_rng(1), RATES["CMT"]
-    W2, b2, W1, b1 = first_weights(X.shape[1], HIDDEN, S.shape[1], rng, X.dtype)
+    W2, W1 = (
+        (rng.uniform(-1, 1, (before, after)) * (6 / (before + after)) ** 0.5).astype(X.dtype)
+        for before, after in ((X.shape[1], HIDDEN), (HIDDEN, S.shape[1]))
+    )
+    b2, b1 = np.zeros(HIDDEN, X.dtype), np.zeros(S.shape[1], X.dtype)
     for _ in range(epochs):
         for i in rng.permutation(len(X)):
             x = X[i]
@@ -183,7 +186,7 @@ def loop_cmt(X: np.ndarray, y: np.ndarray, S: np.ndarray, epochs: int) -> list[n
 def loss(kind: str, method: Any, X: np.ndarray, y: np.ndarray, S: np.ndarray) -> float:
     """Return the mean over images of the loss that a method minimises."""
     if kind == "CMT":
-        return float(((forward(X, method.weights_) - S[y]) ** 2).sum(1, dtype=np.float64).mean())
+        return float(((method.network_.predict(X) - S[y]) ** 2).sum(1, dtype=np.float64).mean())
     scores = method.scores(X, S).astype(np.float64)
     own = np.arange(len(y)), y
     margins = 1 + scores - scores[own][:, None]
@@ -230,9 +233,11 @@ def compare(kind: str, data: tuple[np.ndarray, ...], epochs: int, batch: int, *,
         slow, learned = timed(lambda: loop_cmt(X, y, trained, epochs))
     else:
         slow, learned = timed(lambda: loop_bilinear(kind, X, y, trained, epochs))
-    weights = "weights_" if kind == "CMT" else "W_"
-    method = makers[kind](1).fit(X, y, S)
-    setattr(method, weights, learned)
+    method: Any = makers[kind](1).fit(X, y, S)
+    if kind == "CMT":
+        method.network_.coefs_, method.network_.intercepts_ = learned[::2], learned[1::2]
+    else:
+        method.W_ = learned
     theirs = loss(kind, method, X, y, trained), mean_per_class_accuracy(y_new, method.predict(X_new, S[seen:]) + seen)
     for passes in range(1, epochs + 1):  # until the loop's loss is reached; each try is a whole fit
         quick, method = timed(lambda passes=passes: makers[kind](passes).fit(X, y, S))
@@ -263,7 +268,7 @@ def eszsl_grid(images: int, d: int) -> bool:
     names = [str(i) for i in range(50)]
     problem = Problem(Images(X, y), Images(X_new, y_new), Images(X[:40], np.arange(40)), S, names, folds)
     grid = [{"gamma": g, "lam": lam} for g in range(-3, 4) for lam in range(-3, 4)]
-    taken, found = timed(lambda: tune(ESZSL(), problem, grid, folds))
+    taken, found = timed(lambda: tune(ESZSL(), problem, grid))
     held = taken.cpu < MOST_SECONDS
     best = max(trial["value"] for trial in found.trials)
     print(

@@ -36,7 +36,6 @@ from unseen.benchmarks.clip.protocol import classify
 from unseen.concepts import imagenet_21k
 from unseen.data import load_dataset
 from unseen.zeroshot.catalogue import load_method
-from unseen.zeroshot.outcomes import class_candidate
 from unseen.zeroshot.problem import unit_rows
 
 METHODS = {"ESZSL": {"gamma": 0, "lam": 0}, "SAE": {"lam": 1}, "GFZSL": {}}
@@ -91,7 +90,9 @@ def rows(name: str, data: Data) -> Iterator[tuple[str, list[float]]]:
         truth = per_class[one].mean() - per_class[other].mean()
         found = [
             truth
-            in stats.decide({name: class_candidate(per_class[name][some]) for name in (one, other)}).pairs[one, other]
+            in stats.decide(
+                {name: stats.Candidate(per_class[name][some], over_classes=True) for name in (one, other)}
+            ).pairs[one, other]
             for some in chosen
         ]
         yield f"{name}, {one} minus {other}", [100 * truth, 100 * float(np.mean(found)), np.nan]

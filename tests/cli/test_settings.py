@@ -54,7 +54,7 @@ def test_zsl_compare_drops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
     store(tmp_path, "zsl", [*run(0.5), *run(0.6, split="SS"), *run(0.1, test_on="xlsa17:AWA1"), *folds])
     assert main(["zsl", "compare", "--home", str(tmp_path), "--metric", "zsl"]) == 0
     out = capsys.readouterr().out
-    assert out.count("ranks by zsl") == 4
+    assert out.count("Ranks by ZSL") == 4
     for words in ("split SS", "test_on xlsa17:AWA1", "parameters chosen on one fold"):
         assert words in out
     assert "SS against PS" in out

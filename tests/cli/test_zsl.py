@@ -22,8 +22,7 @@ def test_compare_without_results(home: Path, capsys: pytest.CaptureFixture[str])
     assert "unseen: error" in capsys.readouterr().err
 
 
-def test_a_wrong_metric_or_method(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["zsl", "compare", "--published", "--metric", "top1"]) == 2
+def test_a_wrong_method(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zsl", "run", "--methods", "ESZL", "--dry-run"]) == 2
     assert "Did you mean 'ESZSL'" in capsys.readouterr().err
     assert main(["zsl", "run", "--calibration", "much", "--dry-run"]) == 2
@@ -44,7 +43,7 @@ def test_run_and_compare(home: Path, tmp_path: Path, make_folder, small_model: s
         assert word in out
     assert main(["zsl", "compare"]) == 0
     out = capsys.readouterr().out
-    assert "ranks by zsl" in out
+    assert "Ranks by ZSL" in out
     assert "No test: several observations are of one dataset." in out
 
 

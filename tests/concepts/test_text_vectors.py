@@ -13,26 +13,26 @@ from unseen.concepts import WordVectors, read_word_vectors
 from unseen.concepts.text import entity_key
 from unseen.core.errors import DataError
 
-GLOVE = "the 0.1 0.2\nCat -1 2e-1\ncat 9 9\n"
+GLOVE = "the 0.1 0.2\nCat -1 2e-1\ncat 9 9\nCAT 7 7\nDog 1 2\nDOG 3 4\n"
 
 
 def rows_of(vectors: WordVectors, *words: str) -> np.ndarray:
     return vectors.table[[vectors.rows[word] for word in words]]
 
 
-@pytest.mark.parametrize("header", ["", "3 2\n"])
+@pytest.mark.parametrize("header", ["", "6 2\n"])
 def test_glove_and_word2vec(tmp_path: Path, header: str) -> None:
     (tmp_path / "v.txt").write_text(header + GLOVE)
     vectors = read_word_vectors(tmp_path / "v.txt")
-    assert vectors.table.shape[1] == 2 and "the" in vectors.rows and "dog" not in vectors.rows
-    # Of two spellings the first, more frequent one stands.
-    np.testing.assert_allclose(rows_of(vectors, "cat", "the"), [[-1, 0.2], [0.1, 0.2]], atol=1e-7)
+    assert vectors.table.shape[1] == 2 and "the" in vectors.rows and "elk" not in vectors.rows
+    # The word in lower case is preferred; of other spellings the first, which is the more frequent.
+    np.testing.assert_allclose(rows_of(vectors, "cat", "dog", "the"), [[9, 9], [1, 2], [0.1, 0.2]], atol=1e-7)
 
 
 def test_gzip_and_limit(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "v.txt.gz", "wt") as stream:
         stream.write(GLOVE)
-    assert len(read_word_vectors(tmp_path / "v.txt.gz").rows) == 2
+    assert len(read_word_vectors(tmp_path / "v.txt.gz").rows) == 3
     assert list(read_word_vectors(tmp_path / "v.txt.gz", only={"cat"}).rows) == ["cat"]
 
 

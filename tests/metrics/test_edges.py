@@ -123,16 +123,12 @@ def test_images_without_labels_or_with_all_are_ranked_well() -> None:
     assert found.tolist() == [1.0, 1.0, 1 / 3, 1.0]
 
 
-def test_a_curve_is_frozen_and_is_thinned_to_its_ends() -> None:
+def test_a_curve_is_frozen() -> None:
     steps = np.linspace(0, 1, 11)
     curve = SeenUnseenCurve(steps, 1 - steps, np.arange(10.0))
     with pytest.raises(dataclasses.FrozenInstanceError):
         curve.ts = steps  # type: ignore[misc]
-    assert curve.thinned() is curve.thinned(11) is curve
-    few = curve.thinned(3)
-    assert (few.ts.tolist(), few.tr.tolist()) == ([0.0, 0.5, 1.0], [1.0, 0.5, 0.0])
-    assert few.gamma.tolist() == [4.0, 9.0]
-    assert curve.area == pytest.approx(few.area)
+    assert curve.area == pytest.approx(0.5)
 
 
 def test_sensitivities_of_few_values_of_many_and_of_words() -> None:

@@ -78,7 +78,7 @@ def real_problem(golden_data: Path) -> MakeProblem:
             parts = (Images(part.X, place(part.y)) for part in (train, tested, held))
             names = [splits.class_names[c] for c in kept]
             own = [Fold(*(place(np.intersect1d(side, seen)) for side in (f.train, f.val))) for f in folds]
-            made[name, split] = Problem(*parts, splits.attributes[kept], names, own, split)
+            made[name, split] = Problem(*parts, splits.attributes[kept], names, own)
         return made[name, split]
 
     return make

@@ -9,7 +9,6 @@ import pytest
 
 from unseen.zeroshot import ALE, CMT, DEVISE, LATEM, SJE
 from unseen.zeroshot.ale import first_violation
-from unseen.zeroshot.cmt import _gradients, first_weights, forward
 from unseen.zeroshot.compatibility import pulled
 from unseen.zeroshot.problem import Problem
 
@@ -169,20 +168,6 @@ def test_latem_reaches_the_loss_of_a_loop(small_problem: Problem) -> None:
     assert ours <= 1.01 * wanted
 
 
-def test_cmt_has_the_gradient_of_its_loss(small_problem: Problem) -> None:
-    rng = np.random.default_rng(0)
-    x, target = rng.normal(size=(5, 7)), rng.normal(size=(5, 3))
-    weights = first_weights(7, 4, 3, rng, np.float64)
-    loss = lambda: float(((forward(x, weights) - target) ** 2).sum(1).mean())  # noqa: E731
-    for w, g in zip(weights, _gradients(x, target, weights), strict=True):
-        index = tuple(0 for _ in w.shape)
-        before, w[index] = w[index], w[index] + 1e-6
-        up = loss()
-        w[index] = before - 1e-6
-        down, w[index] = loss(), before
-        assert g[index] == pytest.approx((up - down) / 2e-6, rel=1e-5)
-
-
 def test_cmt_reaches_the_loss_of_a_loop(small_problem: Problem) -> None:
     X, y, S = small_problem.train.X.astype(np.float64), small_problem.train.y, small_problem.S
     rng = np.random.default_rng(0)
@@ -198,7 +183,7 @@ def test_cmt_reaches_the_loss_of_a_loop(small_problem: Problem) -> None:
             W2 -= 0.02 * np.outer(X[i], inner)
             b2 -= 0.02 * inner
     wanted = ((np.tanh(X @ W2 + b2) @ W1 + b1 - S[y]) ** 2).sum(1).mean()
-    ours = forward(X, CMT(hidden=16, epochs=60, learning_rate=5e-3, batch_size=8).fit(X, y, S).weights_)
+    ours = CMT(hidden=16, epochs=60, learning_rate=5e-3, batch_size=8).fit(X, y, S).network_.predict(X)
     assert ((ours - S[y]) ** 2).sum(1).mean() <= 1.01 * wanted
 
 

@@ -15,7 +15,7 @@ from unseen.api.objects import CallFailedError, workbench
 from unseen.benchmarks.workbench import Workbench, given_models
 from unseen.benchmarks.zsl.details import details_of, parameters_of
 from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL, ZslBenchmark, ZslInputs
-from unseen.benchmarks.zsl.tables import SplitResults, class_power, decide_methods, decide_over_classes
+from unseen.benchmarks.zsl.tables import SplitResults, compare_classes, decide_methods
 from unseen.core.errors import DataError, UsageError
 from unseen.core.identity import Values
 from unseen.core.records import Result
@@ -78,14 +78,18 @@ class ZeroShotAnswer(Answer):
         if over == "classes":
             if metric != "zsl":
                 raise UsageError(f"methods are compared over classes in zsl, not in {metric!r}.")
-            found = decide_over_classes(results)
-            assert found is not None
-            return found
+            return self._over_classes[0]
         return decide_methods(results, metric)
+
+    @property
+    def _over_classes(self) -> tuple[Decision, str]:
+        found = compare_classes(list(self.results.values()))
+        assert found is not None
+        return found
 
     def power(self) -> str:
         """Return whether the unseen classes separate the best two methods, and how many classes would."""
-        return class_power(list(self.results.values()), self.decision(over="classes"))
+        return self._over_classes[1]
 
     def headline(self) -> str:
         decision, chance = self.decision(), 1 / len(self.unseen_classes)

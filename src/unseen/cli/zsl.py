@@ -11,19 +11,15 @@ import typer
 from typer import Argument, Option
 
 from unseen.benchmarks.workbench import Workbench, given_models
-from unseen.benchmarks.zsl.analysis import (
-    METRICS,
-    dataset_sizes,
-    ranks_by_setting,
-)
+from unseen.benchmarks.zsl.analysis import METRICS, dataset_sizes, ranks_by_setting
 from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL
-from unseen.benchmarks.zsl.published import printed_tables, published_at_home, published_results
+from unseen.benchmarks.zsl.published import printed_table, published_at_home, published_results
 from unseen.benchmarks.zsl.section import rank_matrix
 from unseen.benchmarks.zsl.tables import all_studies, zsl_tables
 from unseen.cli.application import Command, Group, HomeOption, split_names
 from unseen.cli.run import Draft, display_names, open_results, run_draft, show_results, study_command
 from unseen.cli.tables import print_model, say
-from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Result
 from unseen.data.load import expand_datasets, resolve_dataset
@@ -79,31 +75,21 @@ zsl_commands.command(
 @zsl_commands.command("compare", cls=Command)
 def compare(
     published: Annotated[bool, Option("--published", help="Compare by the paper's own tables.")] = False,
-    metric: Annotated[list[str] | None, Option(metavar="NAME ...", help="zsl, ts, tr or H; all by default.")] = None,
-    split: Annotated[str | None, Option(help="Only results of this split.")] = None,
     chart: Annotated[Path | None, Option(help="Draw the first rank matrix to .html, .svg, .png or .pdf.")] = None,
     home: HomeOption = None,
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
 
-    chosen = metric or list(METRICS)
-    for name in chosen:
-        if name not in METRICS:
-            raise UnknownNameError("metric", name, METRICS)
     results = list(published_results().values())
     if not published:
         with open_results(home) as database:
             results = current(database.latest(benchmark="zsl"))
     ranked = published_at_home() if published else results
-    found = [ranks for name in chosen for ranks in ranks_by_setting(ranked, name, split)]
+    found = [ranks for metric in METRICS for ranks in ranks_by_setting(ranked, metric)]
     if not found:
         raise DataError("there are no zero-shot results of two methods or more to compare. Run: unseen zsl run")
-    for ranks in found:
-        print_model(ranks.to_table(" · ".join(filter(None, (ranks.metric, ranks.setting)))))
-    tables = all_studies(results)
-    if published:
-        tables += [part for number in (2, 3, 4, 5, 6) for part in printed_tables(number)]
-    for table in tables:
+    tables = [*(ranks.to_table() for ranks in found), *all_studies(results)]
+    for table in (*tables, *map(printed_table, range(2, 7) if published else ())):
         print_model(table)
     if chart is not None:
         say(f"Drawn to {save_chart(rank_matrix(found[0]), chart)}.")

@@ -16,6 +16,7 @@ ignored; a concept without any known word gets the zero vector and similarity 0 
 A file of word vectors has one word per line, then its numbers. GloVe's files start at once and are separated by spaces;
 word2vec's have a first line with the number of words and of dimensions; Wikipedia2Vec's have entities among the words,
 `ENTITY/Tabby_cat` or, with a tab before the numbers, `ENTITY/Tabby cat`. A file may be compressed by gzip or bzip2.
+word2vec's binary files are read too.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from __future__ import annotations
 import bz2
 import gzip
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,7 +47,9 @@ _WORD = re.compile(r"[a-z0-9]+")
 #: Prefix of the name of an entity, in files of Wikipedia2Vec and among the words of `WordVectors`.
 ENTITY = "ENTITY/"
 _LONGEST_LINE = 1_000_000
-_OPENERS: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".bz2": bz2.open}
+_LONGEST_WORD, _MOST_DIMENSIONS = 4096, 20_000  # of a binary file
+_OPENERS: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
+_Entry = tuple[str, list[str] | Float32Array]  # a word and its numbers
 
 
 def entity_key(name: str) -> str:
@@ -85,15 +88,33 @@ def default_word_vectors() -> WordVectors:
 
 @reader("word vectors")
 def read_word_vectors(path: str | PathLike[str], *, only: Container[str] | None = None) -> WordVectors:
-    """Read a word2vec, GloVe or Wikipedia2Vec text file.
+    """Read a word2vec, GloVe or Wikipedia2Vec file.
 
     Args:
-        path: the file, plain, .gz or .bz2.
+        path: the file, plain, .gz or .bz2; `.bin` and `.bin.gz` are word2vec's binary format.
         only: words (in lower case) and entities (by `entity_key`) to keep. Wikipedia2Vec has millions, and the concepts
             of WordNet need a fraction of them: see `vocabulary`.
     """
     path = Path(path)
     vectors: dict[str, Float32Array] = {}
+    dimension = 0
+    for word, numbers in (_binary if ".bin" in path.suffixes else _text)(path):
+        dimension = len(numbers)
+        key = entity_key(word.removeprefix(ENTITY)) if word.startswith(ENTITY) else word.lower()
+        # Of Apple and APPLE the first is the more frequent; apple is preferred to both.
+        if (only is None or key in only) and (key not in vectors or key == word):
+            vectors[key] = np.array(numbers, dtype=np.float32)
+    if not dimension:
+        raise DataError(f"{path} has no word vectors: one word and its numbers are expected per line.")
+    if not vectors:
+        raise DataError(f"{path} has vectors of {dimension} dimensions, but none of a required word.")
+    if bad := [word for word, vector in vectors.items() if not np.isfinite(vector).all()]:
+        raise DataError(f"{path}: the vector of {bad[0]!r} has values that are not finite numbers.")
+    return WordVectors(list(vectors), np.stack(list(vectors.values())))
+
+
+def _text(path: Path) -> Iterator[_Entry]:
+    """Yield the words of a text file with their numbers."""
     dimension = 0
     with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8", newline="\n") as stream:
         for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), ""), start=1):
@@ -109,17 +130,7 @@ def read_word_vectors(path: str | PathLike[str], *, only: Container[str] | None 
                     raise DataError(
                         f"{path}, line {number}: {len(numbers)} numbers after {word[:40]!r}, {dimension} expected."
                     )
-                key = entity_key(word.removeprefix(ENTITY)) if word.startswith(ENTITY) else word.lower()
-                if (only is None or key in only) and key not in vectors:
-                    # Of Apple and apple the first is the more frequent.
-                    vectors[key] = np.array(numbers, dtype=np.float32)
-    if not dimension:
-        raise DataError(f"{path} has no word vectors: one word and its numbers are expected per line.")
-    if not vectors:
-        raise DataError(f"{path} has vectors of {dimension} dimensions, but none of a required word.")
-    if bad := [word for word, vector in vectors.items() if not np.isfinite(vector).all()]:
-        raise DataError(f"{path}: the vector of {bad[0]!r} has values that are not finite numbers.")
-    return WordVectors(list(vectors), np.stack(list(vectors.values())))
+                yield word, numbers
 
 
 def _split(line: str, dimension: int) -> tuple[str, list[str]]:
@@ -131,6 +142,25 @@ def _split(line: str, dimension: int) -> tuple[str, list[str]]:
     if dimension and len(cells) > dimension + 1:
         return " ".join(cells[:-dimension]), cells[-dimension:]
     return cells[0], cells[1:]
+
+
+def _binary(path: Path) -> Iterator[_Entry]:
+    """Yield the words of a binary file of word2vec with their numbers.
+
+    Format:     a line "COUNT DIMENSION"; then for each word the word, a space, and DIMENSION little-endian float32
+    """
+    with _OPENERS.get(path.suffix, open)(path, "rb") as stream:
+        head = stream.readline(_LONGEST_WORD).split()
+        if len(head) != 2 or not all(part.isdigit() for part in head) or int(head[1]) > _MOST_DIMENSIONS:
+            raise DataError(f"{path} does not start with the number of words and of dimensions, as word2vec's does.")
+        for number in range(int(head[0])):
+            word = bytearray()
+            while (letter := stream.read(1)) not in (b" ", b"") and len(word) < _LONGEST_WORD:
+                word += letter
+            numbers = stream.read(4 * int(head[1]))
+            if len(numbers) < 4 * int(head[1]):
+                raise DataError(f"{path} ends within word {number + 1} of {int(head[0])}, or is no word2vec file.")
+            yield word.decode("utf-8", "replace").strip(), np.frombuffer(numbers, "<f4")
 
 
 def tokenize(text: str) -> list[str]:

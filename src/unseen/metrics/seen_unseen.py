@@ -77,14 +77,6 @@ class SeenUnseenCurve:
         ts, tr = np.append(0.0, self.ts), np.append(self.tr[0], self.tr)  # from the axis on
         return float((np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum())
 
-    def thinned(self, count: int = 200) -> SeenUnseenCurve:
-        """Return at most `count` points, evenly along the curve, with the first and the last: enough for a figure."""
-        if len(self.ts) <= count:
-            return self
-        way = np.append(0.0, np.cumsum(np.hypot(np.diff(self.ts), np.diff(self.tr))))
-        kept = np.unique(np.searchsorted(way, np.linspace(0, way[-1], count)).clip(max=len(way) - 1))
-        return SeenUnseenCurve(self.ts[kept], self.tr[kept], self.gamma[kept[1:] - 1])
-
 
 def seen_leads(scores: AnyArray, seen: BoolArray) -> FloatArray:
     """Return (n,) by how much the best seen class leads over the best unseen one; 0 where neither has a score."""

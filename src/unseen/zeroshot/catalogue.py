@@ -6,6 +6,7 @@ A plug-in registers its class under the entry point group `unseen.zeroshot`; the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -76,14 +77,9 @@ def method_cards() -> list[MethodCard]:
 
 def _card(name: str) -> MethodCard:
     try:
-        kind = load_method(name)
+        return replace(load_method(name).card, id=name)
     except UsageError as error:
         return MethodCard(id=name, group="zero-shot, broken plug-in", notes=str(error))
-    if kind.card.id == name:
-        return kind.card
-    first = (kind.__doc__ or "").strip().partition("\n")[0]
-    known = {**kind.card.to_dict(), "id": name}
-    return MethodCard(**{**known, "name": known["name"] or first, "group": known["group"] or "zero-shot, plug-in"})
 
 
 def grid_of(method: type[ZeroShotMethod], size: str = "full") -> list[dict[str, object]]:

@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.zeroshot.cmt import CMT, forward
+from unseen.zeroshot.cmt import CMT
 from unseen.zeroshot.method import FloatArray, IntArray, Params, Scored, nearest, parameters, squared_distances
 
 _MOST_POINTS = 5000
@@ -50,7 +50,7 @@ class CMTStar(CMT, key="CMT*"):
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[None]:
         for _ in super()._path(X, y, S, epochs):
-            self.points_, self.labels_ = forward(X, self.weights_), y
+            self.points_, self.labels_ = self._map(X), y
             yield
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
@@ -59,7 +59,7 @@ class CMTStar(CMT, key="CMT*"):
 
     def _settings_scores(self, X: FloatArray, S: FloatArray, settings: Sequence[Params]) -> Scored:
         """Yield the scores for all settings; distances are computed once, and each detector is fitted once."""
-        points = forward(X, self.weights_)
+        points = self._map(X)
         scores = -squared_distances(points, S.astype(X.dtype))
         seen = self._seen_rows(S) >= 0
         fitted: dict[str, tuple[GaussianNovelty | LocalOutliers, FloatArray]] = {}

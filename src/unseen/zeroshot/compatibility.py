@@ -116,11 +116,6 @@ class CompatibilityMethod(EarlyStoppedMethod):
 
 def pulled(classes: int, images: IntArray, wrong: IntArray, right: IntArray, pull: FloatArray, x: FloatArray) -> Any:
     """Return (classes, d): the sum over pairs of `pull` times the image, negative for the wrong class."""
-    if 16 * len(images) > len(x) * classes:
-        push = np.zeros((len(x), classes), x.dtype)
-        np.add.at(push, (images, right), pull)
-        np.add.at(push, (images, wrong), -pull)
-        return push.T @ x
     # A step with two classes per image is mostly 0. Entries in the order of images are a compressed sparse matrix
     # already, so that nothing needs to be sorted.
     starts = 2 * np.searchsorted(images, np.arange(len(x) + 1))

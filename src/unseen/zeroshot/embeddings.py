@@ -15,28 +15,23 @@ Sources:    attributes  those of the dataset
 from __future__ import annotations
 
 import csv
-import gzip
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from unseen.concepts import list_unknown, load_wordnet, match_classes, match_names
+from unseen.concepts import WordVectors, list_unknown, load_wordnet, match_classes, match_names, read_word_vectors
 from unseen.concepts.class_names import clean
 from unseen.concepts.text import default_word_vectors
 from unseen.core.errors import DataError, UnknownNameError
-from unseen.core.guard import guarded, reader
+from unseen.core.guard import guarded
 from unseen.data import Dataset
 from unseen.zeroshot.problem import FloatArray, unit_rows
 
 SOURCES = ("attributes", "glove", "wordnet")
 SUFFIXES = (".bin", ".vec", ".txt", ".bin.gz", ".vec.gz", ".txt.gz")
-_MOST_DIMENSIONS, _LONGEST_WORD, _LONGEST_LINE = 20_000, 4096, 1 << 20
 
-Vector = npt.NDArray[np.float32]
 T = TypeVar("T")
 
 
@@ -55,7 +50,7 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
         if rows is None:
             raise DataError(f"{dataset.id!r} has no attributes. Choose {', '.join(SOURCES[1:])} or a file.")
     elif source == "glove":
-        rows = _name_vectors(names, wnids, _glove)
+        rows = _name_vectors(names, wnids, lambda _: default_word_vectors())
     elif source == "wordnet":
         rows = _hypernyms(names, wnids)
     elif source.endswith(".npy"):
@@ -64,7 +59,7 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
     elif source.endswith((".csv", ".tsv")):
         rows = _read_table(Path(source), names, wnids)
     elif source.endswith(SUFFIXES):
-        rows = _name_vectors(names, wnids, partial(read_wanted, Path(source)))
+        rows = _name_vectors(names, wnids, lambda wanted: read_word_vectors(source, only=wanted))
     else:
         hint = "A file ends in .npy, .csv, .tsv, or .bin, .vec or .txt for word vectors."
         raise UnknownNameError("class embedding", source, SOURCES, hint=hint)
@@ -97,7 +92,7 @@ def normalise_embeddings(rows: FloatArray, names: Sequence[str], source: str) ->
 
 
 def _name_vectors(
-    names: Sequence[str], wnids: Sequence[str | None], read: Callable[[set[str]], Mapping[str, Vector]]
+    names: Sequence[str], wnids: Sequence[str | None], read: Callable[[set[str]], WordVectors]
 ) -> FloatArray:
     """Return the vector of each name as one phrase, else the mean over its words; then of other names of its synset.
 
@@ -106,25 +101,16 @@ def _name_vectors(
     """
     wordnet = load_wordnet()
     tried = [
-        [clean(text) for text in (name, *(wordnet.lemmas(synset) if synset else ()))]
+        [clean(text).split() for text in (name, *(wordnet.lemmas(synset) if synset else ()))]
         for name, synset in zip(names, _synsets(names, wnids), strict=True)
     ]
-    known = read({word for texts in tried for text in texts for word in (_phrase(text), *text.split())})
-    rows = np.zeros((len(names), len(next(iter(known.values()), ()))))
+    vectors = read({word for texts in tried for words in texts for word in ("_".join(words), *words)})
+    rows = np.zeros((len(names), vectors.table.shape[1]))
     for row, texts in enumerate(tried):
-        found = ([w for w in words if w in known] for text in texts for words in ([_phrase(text)], text.split()))
+        found = ([w for w in words if w in vectors.rows] for text in texts for words in (["_".join(text)], text))
         if words := next(filter(None, found), []):
-            rows[row] = np.mean([known[word] for word in words], axis=0)
+            rows[row] = vectors.table[[vectors.rows[word] for word in words]].mean(axis=0, dtype=np.float64)
     return rows
-
-
-def _phrase(text: str) -> str:
-    return "_".join(text.split())
-
-
-def _glove(wanted: set[str]) -> dict[str, Vector]:
-    vectors = default_word_vectors()
-    return {w: np.asarray(vectors.table[vectors.rows[w]], np.float64) for w in wanted if w in vectors.rows}
 
 
 def _hypernyms(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
@@ -150,11 +136,9 @@ def _read_table(path: Path, names: Sequence[str], wnids: Sequence[str | None]) -
         try:
             values = [float(cell) for cell in cells]
         except ValueError as error:
-            values = []
-            if number > 1:
-                raise DataError(f"{path}, line {number}: {error}. After the class, numbers are expected.") from None
-        if number == 1 and not values:  # the header
-            continue
+            if number == 1 and key not in (*names, *wnids):  # the header
+                continue
+            raise DataError(f"{path}, line {number}: {error}. After the class, numbers are expected.") from None
         if key in table:
             raise DataError(f"{path}, line {number}: there is a row for {key!r} already.")
         table[key] = values
@@ -185,72 +169,3 @@ def rows_of_classes(table: Mapping[str, T], lost: str, names: Sequence[str], wni
             "rows."
         )
     return [table[str(key)] for key in keys]
-
-
-@reader("word vectors")
-def read_wanted(path: Path, wanted: Collection[str]) -> dict[str, Vector]:
-    """Return the vectors of the `wanted` words that the file has.
-
-    An exact match is preferred to one that ignores case; of several, the first is the most frequent.
-
-    Format:     text: a line "COUNT DIMENSION", then a word and its numbers per line, with spaces between; GloVe's files
-                are the same without the first line. Binary: the same first line, then a word, a space and DIMENSION
-                little-endian float32 for each, a line break between. Either may be compressed by gzip. A phrase is one
-                word with underscores
-    Differs:    the file is read in one pass, and only wanted words are stored: the well-known Google News file has
-                three million words of 300 dimensions, of which a dataset needs some hundreds
-    """
-    folded: dict[str, list[str]] = {}
-    for word in wanted:
-        folded.setdefault(word.casefold(), []).append(word)
-    exact: dict[str, Vector] = {}
-    alike: dict[str, Vector] = {}
-    binary = path.name.removesuffix(".gz").endswith(".bin")
-    with cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as stream:
-        for word, numbers in _binary(stream, path) if binary else _text(stream, path):
-            for query in folded.get(word.casefold(), ()):
-                found = np.array(numbers, np.float32)
-                alike.setdefault(query, found)
-                if query == word:
-                    exact.setdefault(query, found)
-    return {**alike, **exact}
-
-
-def _text(stream: IO[bytes], path: Path) -> Iterator[tuple[str, list[bytes]]]:
-    dimension = 0
-    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), start=1):
-        if len(line) == _LONGEST_LINE:
-            raise DataError(f"{path}, line {number}: longer than {_LONGEST_LINE:,} bytes. It holds no word vectors.")
-        parts = line.split()
-        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
-            dimension = _checked(int(parts[1]), path)
-        elif parts:
-            dimension = dimension or _checked(len(parts) - 1, path)
-            # Some words hold spaces: the numbers are counted from the end.
-            word, *numbers = line.rstrip().rsplit(b" ", dimension)
-            if len(numbers) != dimension:
-                raise DataError(f"{path}, line {number}: {len(numbers)} numbers, {dimension} expected.")
-            yield word.decode("utf-8", "replace").strip().replace(" ", "_"), numbers
-
-
-def _binary(stream: IO[bytes], path: Path) -> Iterator[tuple[str, Vector]]:
-    head = stream.readline(_LONGEST_WORD).split()
-    if len(head) != 2 or not all(part.isdigit() for part in head):
-        raise DataError(f"{path} does not start with the number of words and of dimensions, as a word2vec file does.")
-    count, size = int(head[0]), 4 * _checked(int(head[1]), path)
-    for number in range(count):
-        word = bytearray()
-        while (letter := stream.read(1)) != b" ":
-            if not letter or len(word) > _LONGEST_WORD:
-                raise DataError(f"{path} ends after {number} of {count} words, or is not a word2vec file.")
-            word += letter
-        raw = stream.read(size)
-        if len(raw) < size:
-            raise DataError(f"{path} ends within word {number + 1} of {count}.")
-        yield word.decode("utf-8", "replace").replace("\n", ""), np.frombuffer(raw, "<f4")
-
-
-def _checked(dimension: int, path: Path) -> int:
-    if not 1 <= dimension <= _MOST_DIMENSIONS:
-        raise DataError(f"{path}: word vectors of {dimension} dimensions; 1 to {_MOST_DIMENSIONS} are possible.")
-    return dimension

@@ -156,8 +156,11 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _seen_rows(self, S: FloatArray) -> IntArray:
-        """Return the training class with exactly the embedding of each row of S, by its place in `classes_`, or -1."""
-        return match_rows(S, self.signatures_)
+        """Return the place in `classes_` of the first class with exactly the embedding of each row of S, or -1."""
+        both, known = np.concatenate([self.signatures_, S]), len(self.classes_)
+        _, first, place = np.unique(both, axis=0, return_index=True, return_inverse=True)
+        found = first[place.ravel()[known:]]
+        return np.where(found < known, found, -1)
 
 
 def check_training(X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> tuple[FloatArray, IntArray, FloatArray]:
@@ -174,14 +177,6 @@ def check_training(X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> tupl
             f"{len(embeddings) - 1}. Labels count rows of S from 0."
         )
     return features, labels.astype(np.int64), embeddings
-
-
-def match_rows(rows: FloatArray, table: FloatArray) -> IntArray:
-    """Return the first row of `table` that equals each of `rows` exactly, or -1."""
-    place: dict[bytes, int] = {}
-    for i, row in enumerate(np.ascontiguousarray(table, np.float64)):
-        place.setdefault(row.tobytes(), i)
-    return np.asarray([place.get(row.tobytes(), -1) for row in np.ascontiguousarray(rows, np.float64)], np.int64)
 
 
 def one_hot(y: IntArray, classes: int, dtype: npt.DTypeLike = np.float64) -> FloatArray:

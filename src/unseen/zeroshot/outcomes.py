@@ -1,11 +1,10 @@
 """Outcomes per test image of a zero-shot method, for its confidence intervals and comparisons with other methods.
 
 Paper:      Xian et al., TPAMI 2018, Eqs. (21), (22)
-Shapes:     zsl, ts (n,) images of unseen classes; tr (m,) images of seen classes; areas (n + m,)
-Implements: per-class accuracies are means over classes of the outcomes. H and AUSUC are not means of outcomes: their
-            per-image values are influence values (the delta method), whose mean over classes is the metric and whose
-            variance is that of the metric. With u of c test classes unseen, an image of an unseen class has
-            H + (c / u) (dH / dts) (outcome - ts)
+Shapes:     zsl, ts (n,) images of unseen classes; tr (m,) images of seen classes
+Implements: per-class accuracies are means over classes of the outcomes. H is not a mean of outcomes: its per-image
+            values are influence values (the delta method), whose mean over classes is H and whose variance is that of
+            H. With u of c test classes unseen, an image of an unseen class has H + (c / u) (dH / dts) (outcome - ts)
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from unseen.core.arrays import BoolArray, FloatArray, IntArray
 from unseen.metrics.seen_unseen import mean_per_class
 from unseen.stats import (
     Candidate,
@@ -40,8 +39,6 @@ class ImageOutcomes:
         zsl, ts: whether each image of an unseen class is classified correctly, among unseen and among all classes.
         tr: whether each image of a seen class is classified correctly among all classes; empty without such images.
         unseen_counts, seen_counts: number of test images of each class.
-        areas: components of AUSUC (`stats.area_components`), images of unseen classes first; empty without a curve.
-        area: AUSUC, if `areas` are rounded; by default their mean.
     """
 
     zsl: BoolArray
@@ -49,8 +46,6 @@ class ImageOutcomes:
     tr: BoolArray
     unseen_counts: IntArray
     seen_counts: IntArray
-    areas: FloatArray
-    area: float | None = None
 
     def labels(self, metric: str) -> IntArray:
         """Return the class of each image that a metric is measured on, counted from 0, unseen classes first."""
@@ -64,37 +59,27 @@ class ImageOutcomes:
             found = np.asarray(getattr(self, metric), np.float64)
         elif metric == "H" and len(self.tr):
             found = self._harmonic()
-        elif metric == "AUSUC" and len(self.areas):
-            found = self._influence(self.areas, 1.0, 1.0, value=self.area)
         else:
             return None
         return found if len(found) else None
 
     def _harmonic(self) -> FloatArray:
-        ts, tr = (mean_per_class(self.labels(name), getattr(self, name)) for name in ("ts", "tr"))
-        total = ts + tr
-        slopes = (2 * tr**2 / total**2, 2 * ts**2 / total**2) if total > 0 else (0.0, 0.0)
-        value = 2 * ts * tr / total if total > 0 else 0.0
-        return self._influence(np.concatenate([self.ts, self.tr]), *slopes, value=value)
-
-    def _influence(
-        self, outcomes: AnyArray, of_unseen: float, of_seen: float, value: float | None = None
-    ) -> FloatArray:
-        """Return influence values of a function of both means over classes, from its two derivatives."""
-        labels = self.labels("")
-        unseen, seen = len(self.unseen_counts), len(self.seen_counts)
-        found = np.empty(len(labels))
-        for side, slope, classes in ((labels < unseen, of_unseen, unseen), (labels >= unseen, of_seen, seen)):
-            mean = mean_per_class(labels[side], outcomes[side])  # Eq. (21)
-            found[side] = slope * (unseen + seen) / classes * (outcomes[side].astype(np.float64) - mean)
-            value = mean if value is None else value
-        return found + (value or 0.0)
+        """Return the influence values of H, from its derivatives with respect to ts and tr."""
+        sides = [(self.labels(name), getattr(self, name).astype(np.float64)) for name in ("ts", "tr")]
+        (ts, unseen), (tr, seen) = ((mean_per_class(*side), len(np.unique(side[0]))) for side in sides)  # Eq. (21)
+        if ts + tr == 0:
+            return np.zeros(len(self.ts) + len(self.tr))
+        parts = [
+            2 * (other / (ts + tr)) ** 2 * (unseen + seen) / classes * (outcomes - mean)
+            for (_, outcomes), mean, other, classes in zip(sides, (ts, tr), (tr, ts), (unseen, seen), strict=True)
+        ]
+        return np.asarray(2 * ts * tr / (ts + tr) + np.concatenate(parts))
 
 
 def zeroshot_candidate(outcomes: Sequence[ImageOutcomes], metric: str, units: str = "") -> Candidate | None:
     """Return what `stats.decide` takes for a metric: the values per image of one or more seeds on the same images.
 
-    Accuracies have their interval; that of H and AUSUC is the caller's. None if the outcomes do not give the metric.
+    Accuracies have their interval; that of H is the caller's. None if the outcomes do not give the metric.
     """
     name = metric.removesuffix(_PER_IMAGE)
     found = [values for each in outcomes if (values := each.values(name)) is not None]
@@ -106,11 +91,6 @@ def zeroshot_candidate(outcomes: Sequence[ImageOutcomes], metric: str, units: st
         return Candidate(outcomes=rows, interval=accuracy_interval(rows), units=units)
     interval = per_class_interval(rows, labels) if name in _ACCURACIES else None
     return Candidate(outcomes=rows, interval=interval, labels=labels, units=units)
-
-
-def class_candidate(accuracies: npt.ArrayLike, units: str = "") -> Candidate:
-    """Return what `stats.decide` takes for accuracies of unseen classes, for a claim about new classes."""
-    return Candidate(outcomes=np.asarray(accuracies, np.float64), over_classes=True, units=units)
 
 
 def split_candidate(values: npt.ArrayLike, tested: int, pool: int) -> Candidate:

@@ -11,7 +11,7 @@ Differs:    [P] fixed its splits once; these are sampled by a seed from the name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,8 +32,8 @@ from unseen.concepts import (
 from unseen.core.arrays import FloatingArray
 from unseen.core.arrays import IntArray as IntArray
 from unseen.core.errors import DataError, UnknownNameError
+from unseen.data.sources.features import ZERO_SHOT, check_classes
 from unseen.data.sources.features import Fold as Fold
-from unseen.data.sources.features import check_classes
 from unseen.data.subset import draw_order
 from unseen.features import FeatureRows
 from unseen.features.rows import RowIndex
@@ -77,12 +77,6 @@ class Images:
         """Return these images followed by others, without a copy."""
         return Images(FeatureRows.of(self.X).join(other.X), np.concatenate([self.y, other.y]))
 
-    def scaled(self, scale: Callable[[FloatArray], FloatArray]) -> Images:
-        """Return the images with scaled features; those of `FeatureRows` are scaled as they are read."""
-        if isinstance(self.X, FeatureRows):
-            return Images(FeatureRows.of(_ScaledRows(self.X, scale), self.X.dtype), self.y)
-        return Images(scale(self.X), self.y)
-
 
 @dataclass(frozen=True, eq=False)
 class _ScaledRows:
@@ -110,7 +104,6 @@ class Problem:
         S: (c, a) class embeddings.
         class_names: one per row of S.
         folds: of the seen classes, to tune on.
-        split: the name of the split, such as "PS".
     """
 
     train: Images
@@ -119,12 +112,11 @@ class Problem:
     S: FloatArray
     class_names: Sequence[str]
     folds: Sequence[Fold]
-    split: str = "PS"
 
     @property
     def parts(self) -> dict[str, Images]:
-        """The images of each part."""
-        return {"train": self.train, "test_unseen": self.test_unseen, "test_seen": self.test_seen}
+        """The images of each part, by its name in a published split."""
+        return dict(zip(ZERO_SHOT, (self.train, self.test_seen, self.test_unseen), strict=True))
 
     @property
     def seen(self) -> IntArray:
@@ -135,9 +127,9 @@ class Problem:
         return np.unique(self.test_unseen.y)
 
     def __post_init__(self) -> None:
-        embeddings = as_matrix(self.S, "class embeddings")
-        if len(embeddings) != len(self.class_names):
-            raise DataError(f"{len(self.class_names)} classes need as many embeddings; there are {len(embeddings)}.")
+        classes = len(as_matrix(self.S, "class embeddings"))
+        if classes != len(self.class_names):
+            raise DataError(f"{len(self.class_names)} classes need as many embeddings; there are {classes}.")
         for name, images in self.parts.items():
             if not len(images) and images is not self.test_seen:
                 raise DataError(f"there are no {name} images.")
@@ -145,10 +137,9 @@ class Problem:
                 raise DataError(f"{len(images.X)} {name} features have {len(images.y)} labels.")
             if len(images) and not isinstance(images.X, FeatureRows):  # those are checked as they are read
                 as_matrix(images.X, f"{name} features")
-            if images.y.min(initial=0) < 0 or images.y.max(initial=0) >= len(embeddings):
+            if images.y.min(initial=0) < 0 or images.y.max(initial=0) >= classes:
                 raise DataError(f"{name} labels go from {images.y.min()} to {images.y.max()}; classes count from 0.")
-        labels = {"trainval": self.train.y, "test_seen": self.test_seen.y, "test_unseen": self.test_unseen.y}
-        check_classes(labels, self.class_names)
+        check_classes({name: images.y for name, images in self.parts.items()}, self.class_names)
         for number, fold in enumerate(self.folds, 1):
             outside = np.setdiff1d(np.concatenate([fold.train, fold.val]), self.seen)
             if len(wrong := [*np.intersect1d(fold.train, fold.val), *outside]):
@@ -160,69 +151,44 @@ class Problem:
                 raise DataError(f"fold {number} needs two classes at least on either side.")
 
     def normalised(self, kind: str) -> Problem:
-        """Return the problem with features scaled: rows to length 1, columns to deviation 1 (of training), or not."""
-        if kind == "none":
-            return self
+        """Return the problem with features scaled: rows to length 1, columns to deviation 1 (of training), or not.
+
+        Test images are scaled as they are read.
+        """
         if kind not in NORMALISATIONS:
             raise UnknownNameError("normalisation", kind, NORMALISATIONS)
-        mean, deviation = self.train.X[:].mean(0), self.train.X[:].std(0)
-        deviation = np.where(deviation > 0, deviation, 1)
-
-        def scale(rows: FloatArray) -> FloatArray:
-            return unit_rows(rows) if kind == "l2" else np.asarray((rows - mean) / deviation)
-
-        train, test_unseen, test_seen = (part.scaled(scale) for part in self.parts.values())
-        return replace(self, train=train, test_unseen=test_unseen, test_seen=test_seen)
+        if kind == "none":
+            return self
+        train, scale = self.train.X[:], unit_rows
+        if kind == "standard":
+            mean, deviation = train.mean(0), train.std(0)
+            deviation = np.where(deviation > 0, deviation, 1)
+            scale = lambda rows: np.asarray((rows - mean) / deviation)  # noqa: E731
+        test_unseen, test_seen = (
+            Images(
+                FeatureRows.of(_ScaledRows(FeatureRows.of(part.X), scale), np.result_type(part.X.dtype, np.float32)),
+                part.y,
+            )
+            for part in (self.test_unseen, self.test_seen)
+        )
+        return replace(self, train=Images(scale(train), self.train.y), test_unseen=test_unseen, test_seen=test_seen)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSplit:
-    """Seen and unseen classes by index, and folds of the seen ones.
+    """Seen and unseen classes by index.
 
     Attributes:
+        folds: of the seen classes; sampled if there are none.
         unknown: entries of the split file that were ignored.
         pool: number of classes that the unseen ones were sampled from; 0 if they were not sampled.
     """
 
     seen: IntArray
     unseen: IntArray
-    folds: tuple[Fold, ...]
+    folds: tuple[Fold, ...] = ()
     unknown: tuple[str, ...] = ()
     pool: int = 0
-
-
-@dataclass(frozen=True)
-class ListedClasses:
-    """A list of unseen classes in a file.
-
-    Attributes:
-        path: of an ImageNet split, in place of the classes that WordNet gives.
-        drop_unknown: whether to ignore classes of the file that the dataset does not have; otherwise they are an error.
-    """
-
-    path: Path | None = None
-    drop_unknown: bool = False
-
-    def find(
-        self, given: Sequence[str], path: str, names: Sequence[str], keys: Sequence[str]
-    ) -> tuple[IntArray, tuple[str, ...]]:
-        """Return the classes that a split file lists, and its entries that are no class of the dataset."""
-        places: dict[str, set[int]] = {}
-        for i, pair in enumerate(zip(names, keys, strict=True)):
-            for name in pair:
-                places.setdefault(name, set()).add(i)
-        found = match_names(given, places)
-        unknown = tuple(name for name, own in found.items() if own is None)
-        if unknown and not self.drop_unknown:
-            raise DataError(
-                f"{path}: {len(unknown):,} of {len(found):,} classes are no class of the dataset: "
-                f"{list_unknown(unknown, places)}. Correct them, or ignore them with --drop-unknown."
-            )
-        listed = sorted({i for own in found.values() if own is not None for i in places[own]})
-        return np.asarray(listed, np.int64), unknown
-
-
-_NO_LIST = ListedClasses()
 
 
 def split_classes(
@@ -233,7 +199,8 @@ def split_classes(
     counts: Sequence[int],
     share: float = 0.2,
     seed: int = 0,
-    listed: ListedClasses = _NO_LIST,
+    listed: str = "",
+    drop_unknown: bool = False,
 ) -> ClassSplit:
     """Divide the classes of a dataset.
 
@@ -244,12 +211,13 @@ def split_classes(
         counts: images per class, which the ImageNet splits rank by.
         share: of the classes that are unseen, in PS and SS.
         seed: of the sampled classes.
-        listed: the file of the unseen classes of an ImageNet split, and how its unknown classes are treated.
+        listed: file of the unseen classes of an ImageNet split, in place of those that WordNet gives.
+        drop_unknown: whether to ignore classes of a file that the dataset does not have; otherwise they are an error.
 
     Raises:
         DataError: the file names a class that the dataset does not have, or too few classes are seen or unseen.
     """
-    keys = [wnid or name for wnid, name in zip(wnids or [None] * len(names), names, strict=True)]
+    keys = _keys(names, wnids)
     unknown: tuple[str, ...] = ()
     seen, pool = np.arange(len(names)), 0
     if not isinstance(kind, str):
@@ -257,32 +225,52 @@ def split_classes(
     elif kind in ("PS", "SS"):
         unseen, pool = _sampled_unseen(kind, names, wnids, keys, share, seed)
     elif kind in IMAGENET_SPLITS:
-        seen, unseen = _imagenet(kind, keys, dict(zip(keys, counts, strict=True)))
-        if listed.path is not None:
-            unseen, unknown = listed.find(read_split(listed.path, kind), str(listed.path), names, keys)
+        seen, unseen = _imagenet(kind, keys, counts)
+        if listed:
+            unseen, unknown = _read_listed(listed, kind, names, keys, drop_unknown)
             unseen = np.setdiff1d(unseen, seen)
     elif kind.startswith("file:") or Path(kind).is_file():
-        path = Path(kind.removeprefix("file:")).expanduser()
-        unseen, unknown = listed.find(read_split(path), str(path), names, keys)
+        unseen, unknown = _read_listed(kind, None, names, keys, drop_unknown)
     else:
         raise UnknownNameError("zero-shot split", kind, SPLITS, hint="A list of unseen classes is file:PATH.")
     seen = np.setdiff1d(seen, unseen)
     if len(unseen) < 2 or len(seen) < 4:
         title = f"the split {kind!r}" if isinstance(kind, str) else "the list of unseen classes"
         raise DataError(f"{title} leaves {len(seen)} seen and {len(unseen)} unseen classes; 4 and 2 are needed.")
-    return ClassSplit(seen, unseen, draw_folds(seen, [keys[i] for i in seen], seed), unknown, pool)
+    return ClassSplit(seen, unseen, unknown=unknown, pool=pool)
 
 
-def draw_folds(seen: IntArray, keys: Sequence[str], seed: int, *, share: float = 0.25) -> tuple[Fold, ...]:
-    """Return three folds of the seen classes, with disjoint validation classes."""
-    count = max(2, min(round(share * len(seen)), len(seen) // _FOLDS))
-    order = draw_order(keys, seed)
-    folds = []
-    for number in range(_FOLDS):
-        val = np.sort(seen[order[number * count : (number + 1) * count]])
-        if len(val) >= 2:
-            folds.append(Fold(np.setdiff1d(seen, val), val))
-    return tuple(folds)
+def _keys(names: Sequence[str], wnids: Sequence[str | None]) -> list[str]:
+    """Return the WordNet id of each class, or its name if it has none."""
+    return [wnid or name for wnid, name in zip(wnids or [None] * len(names), names, strict=True)]
+
+
+def _read_listed(
+    source: str, split: str | None, names: Sequence[str], keys: Sequence[str], drop_unknown: bool
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Return the classes that a split file lists, and its entries that are no class of the dataset."""
+    path, places = Path(source.removeprefix("file:")).expanduser(), dict[str, set[int]]()
+    for i, pair in enumerate(zip(names, keys, strict=True)):
+        for name in pair:
+            places.setdefault(name, set()).add(i)
+    found = match_names(read_split(path, split), places)
+    unknown = tuple(name for name, own in found.items() if own is None)
+    if unknown and not drop_unknown:
+        raise DataError(
+            f"{path}: {len(unknown):,} of {len(found):,} classes are no class of the dataset: "
+            f"{list_unknown(unknown, places)}. Correct them, or ignore them with --drop-unknown."
+        )
+    listed = sorted({i for own in found.values() if own is not None for i in places[own]})
+    return np.asarray(listed, np.int64), unknown
+
+
+def draw_folds(seen: IntArray, names: Sequence[str], wnids: Sequence[str | None], seed: int) -> tuple[Fold, ...]:
+    """Return three folds of the seen classes, with disjoint validation classes: a quarter each, or a third of few."""
+    count = max(2, min(round(len(seen) / 4), len(seen) // _FOLDS))
+    keys = _keys(names, wnids)
+    order = seen[draw_order([keys[i] for i in seen], seed)]
+    vals = [np.sort(order[number * count : (number + 1) * count]) for number in range(_FOLDS)]
+    return tuple(Fold(np.setdiff1d(seen, val), val) for val in vals if len(val) >= 2)
 
 
 def audit_unseen(names: Sequence[str], wnids: Sequence[str | None], unseen: IntArray) -> Audit:
@@ -311,19 +299,15 @@ def _sampled_unseen(
     return np.sort(order[:wanted]), len(order)
 
 
-def _imagenet(kind: str, keys: Sequence[str], counts: Mapping[str, int]) -> tuple[IntArray, IntArray]:
+def _imagenet(kind: str, keys: Sequence[str], counts: Sequence[int]) -> tuple[IntArray, IntArray]:
+    """Return the seen and unseen classes of an ImageNet split."""
     wordnet = load_wordnet()
-    known = {key: count for key, count in counts.items() if key in wordnet}
+    known = {key: count for key, count in zip(keys, counts, strict=True) if key in wordnet}
     if len(known) < len(keys):
         raise DataError(f"split {kind!r} needs WordNet ids; {len(keys) - len(known)} of the classes have none.")
-    training = [wnid for wnid in imagenet_1k() if wnid in known]
-    if len(training) < 4:
-        raise DataError(f"split {kind!r} trains on ImageNet-1K, of which the dataset has {len(training)} classes.")
-    place = {key: i for i, key in enumerate(keys)}
-    unseen = imagenet_zeroshot_split(kind, wordnet, known, list(imagenet_1k()))
-    found = ([place[wnid] for wnid in wnids if wnid in place] for wnids in (training, unseen))
-    seen_rows, unseen_rows = (np.sort(np.asarray(rows, np.int64)) for rows in found)
-    return seen_rows, unseen_rows
+    training = list(imagenet_1k())
+    unseen = imagenet_zeroshot_split(kind, wordnet, known, training)
+    return np.flatnonzero(np.isin(keys, training)), np.flatnonzero(np.isin(keys, list(unseen)))
 
 
 def as_matrix(values: npt.ArrayLike, what: str) -> FloatArray:

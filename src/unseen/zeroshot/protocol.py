@@ -22,21 +22,18 @@ import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import DataError
 from unseen.data.sources.features import check_classes
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
 from unseen.metrics.seen_unseen import (
-    SeenUnseenCurve,
     harmonic_mean,
     mean_per_class,
     seen_leads,
-    seen_unseen_curve,
     seen_unseen_outcomes,
 )
 from unseen.stats import (
     Interval,
     accuracy_interval,
-    area_components,
     harmonic_mean_interval,
     per_class_interval,
     seen_unseen_area_interval,
@@ -89,22 +86,19 @@ class Evaluation:
             same per image (`zsl_per_image`, ...).
         intervals: the 95 % confidence interval of every metric, over test images.
         outcomes: per test image; what `stats.decide` compares methods by.
-        curve: ts and tr as a constant is subtracted from the scores of seen classes; None without seen test images, and
-            for a method that rules out all seen or all unseen classes, because no constant changes its predictions.
         best: the setting that was chosen.
         per_class: accuracy per unseen class, among unseen classes.
         calibration: what was subtracted from the scores of seen classes, 0 by default.
-        timings: seconds of tuning, fitting and testing.
+        seconds: of tuning, fitting and testing.
     """
 
     tuning: Tuning
     best: Params
     calibration: float
-    timings: Mapping[str, float]
+    seconds: float
     intervals: Mapping[str, Interval]
     per_class: Mapping[str, float]
     outcomes: ImageOutcomes
-    curve: SeenUnseenCurve | None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -135,9 +129,6 @@ def evaluate_method(
     """
     estimator = make_method(method) if isinstance(method, str) else method
     settings = grid_of(type(estimator), grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
-    if unknown := sorted({key for setting in settings for key in setting} - set(estimator.get_params())):
-        title = estimator.card.id or type(estimator).__name__
-        raise UsageError(f"{title} has no parameter {unknown[0]!r}; it has {', '.join(estimator.get_params())}.")
     if test is not None:
         if list(test.class_names) != list(problem.class_names):
             raise DataError("a model can be tested on another dataset only if both have the same classes in one order.")
@@ -145,29 +136,26 @@ def evaluate_method(
     chosen = range(len(problem.folds)) if folds is None else folds
     with threadpool_limits(1 if math.prod(problem.train.X.shape) < _THREADS_PAY else None, user_api="blas"):
         began = perf_counter()
-        tuning = tuning or tune(estimator, problem, settings, problem.folds)
+        tuning = tuning or tune(estimator, problem, settings)
         best = tuning.best(chosen)
         fitted: ZeroShotMethod = clone(estimator).set_params(**best)
         auto = calibration == "auto"
         subtracted = _tune_calibration(fitted, problem, chosen) if auto else float(calibration)
-        tuned = perf_counter()
         fitted.fit(problem.train.X, problem.train.y, problem.S)
-        trained = perf_counter()
         tested = _test(fitted, test or problem, problem.seen, subtracted)
-        timings = {"tune": tuned - began, "fit": trained - tuned, "test": perf_counter() - trained}
-    return Evaluation(tuning, best, subtracted, timings, *tested)
+    return Evaluation(tuning, best, subtracted, perf_counter() - began, *tested)
 
 
-def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Params], folds: Sequence[Fold]) -> Tuning:
+def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Params]) -> Tuning:
     """Evaluate each setting on each fold by the criterion of the method, without test images."""
-    if not folds:
+    if not problem.folds:
         raise DataError("tuning needs at least one fold of classes.")
     if len(grid) == 1:
         return Tuning(({**grid[0], "value": float("nan"), "values": []},), tuple(grid))
-    values = np.full((len(grid), len(folds)), np.nan)
+    values = np.full((len(grid), len(problem.folds)), np.nan)
     diverged = [False] * len(grid)
     place = {id(setting): i for i, setting in enumerate(grid)}
-    for column, fold in enumerate(folds):
+    for column, fold in enumerate(problem.folds):
         trial = Trial.make(problem, fold, generalized=method.tuned_by == "H")
         candidates = problem.S[trial.among]
         for setting, scores in method.grid_scores(
@@ -222,8 +210,12 @@ class Trial:
 
 def _test(
     method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float
-) -> tuple[dict[str, Interval], dict[str, float], ImageOutcomes, SeenUnseenCurve | None]:
-    """Return the metrics with their intervals, the accuracy per unseen class, the outcomes and the curve."""
+) -> tuple[dict[str, Interval], dict[str, float], ImageOutcomes]:
+    """Return the metrics with their intervals, the accuracy per unseen class and the outcomes.
+
+    AUSUC is missing without seen test images, and for a method that rules out all seen or all unseen classes, because
+    no constant changes its predictions.
+    """
     unseen, new, old = problem.unseen, problem.test_unseen, problem.test_seen
     alone = score_images(method.scores, new, problem.S, unseen, whole=method.transductive)
     per_class = per_class_accuracy(new.y, alone.best, unseen)
@@ -235,15 +227,13 @@ def _test(
     of_new = {k: right[: len(new)] for k, right in found.right.items()}
     of_old = {k: right[len(new) :] for k, right in found.right.items()}
     intervals = {**_accuracies("zsl", new.y, alone.right), **_accuracies("ts", new.y, of_new)}
-    sides = (found.leads, found.right_of_kind, everything.y, np.arange(len(everything)) >= len(new))
-    curve, areas = None, np.empty(0)
     if len(old):
         intervals |= _accuracies("tr", old.y, of_old)
         for end in ("", *(f"_top{k}" for k in found.right if k > 1)):  # Eq. (22)
             intervals[f"H{end}"] = harmonic_mean_interval(intervals[f"ts{end}"], intervals[f"tr{end}"])
         if np.isfinite(found.leads).any():
-            curve, areas = seen_unseen_curve(*sides), area_components(*sides)
-            intervals["AUSUC"] = seen_unseen_area_interval(*sides)
+            of_seen = np.arange(len(everything)) >= len(new)
+            intervals["AUSUC"] = seen_unseen_area_interval(found.leads, found.right_of_kind, everything.y, of_seen)
     by_class, also = np.argsort(new.y, kind="stable"), np.argsort(old.y, kind="stable")
     outcomes = ImageOutcomes(
         zsl=alone.right[1][by_class],
@@ -251,10 +241,9 @@ def _test(
         tr=of_old[1][also],
         unseen_counts=np.unique(new.y, return_counts=True)[1],
         seen_counts=np.unique(old.y, return_counts=True)[1],
-        areas=areas[np.concatenate([by_class, len(new) + also])] if len(areas) else areas,
     )
     names = (problem.class_names[c] for c in unseen)
-    return intervals, dict(zip(names, per_class.tolist(), strict=True)), outcomes, curve
+    return intervals, dict(zip(names, per_class.tolist(), strict=True)), outcomes
 
 
 def _accuracies(name: str, y: IntArray, right: Mapping[int, Any]) -> dict[str, Interval]:

@@ -58,7 +58,7 @@ def test_compare_after_mixed_runs_drops_nothing(release: Path, home: Path, capsy
         assert main(["zsl", "run", *more, *methods]) == 0
     told = capsys.readouterr()
     assert "1/20 SAE: zsl" in told.err, "each method says that it is done"
-    assert main(["zsl", "compare", "--metric", "zsl", "--home", str(home)]) == 0
+    assert main(["zsl", "compare", "--home", str(home)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     for words in (
         "split PS, parameters chosen on all folds, methods inductive",

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks.zsl.analysis import ranks_by_setting
+from unseen.benchmarks.zsl.details import parameters_of
 from unseen.benchmarks.zsl.published import (
     DATASETS,
-    printed_tables,
+    printed_table,
     published_at_home,
     published_results,
     source,
     table,
 )
 from unseen.benchmarks.zsl.tables import zsl_tables
-from unseen.core.errors import UnknownNameError
 from unseen.metrics import harmonic_mean
 
 
@@ -36,8 +36,6 @@ def test_numbers_by_eye() -> None:
     assert table(2).value("SSE", "AWA1 O") == 76.3
     assert table(1).value("AWA2", "ps_test_unseen") == 7913
     assert table(3).value("unknown", "CUB PS") is None
-    with pytest.raises(UnknownNameError, match="table"):
-        table(7)
 
 
 def test_tables_agree_with_one_another() -> None:
@@ -68,7 +66,7 @@ def test_numbers_are_results_with_a_source() -> None:
     wanted = {"zsl": 0.549, "ts": 0.237, "tr": 0.628, "H": 0.344}
     assert results["CUB", "CUB", "ALE", "PS"].metrics == pytest.approx(wanted)
     for metric, split, methods in (("zsl", "PS", 13), ("zsl", "SS", 13), ("ts", "PS", 14), ("H", "PS", 14)):
-        (ranks,) = ranks_by_setting(published_at_home(), metric, split)
+        (ranks,) = ranks_by_setting([r for r in published_at_home() if parameters_of(r).split == split], metric)
         assert ranks.table.ranks.shape == (methods, len(DATASETS))
         assert ranks.left_out == ()
 
@@ -85,11 +83,10 @@ def test_h_follows_from_ts_and_tr_but_for_two_numbers() -> None:
 
 
 def test_printed_tables_have_the_decimals_of_the_paper() -> None:
-    (part, rest) = printed_tables(5)
-    shown = {row[0].shown: [cell.shown for cell in row[1:]] for row in part.rows}
-    assert shown["DEVISE"] == ["5.25", "1.29", "10.36", "6.68", "1.94", "4.23"]
-    assert [cell.shown for cell in rest.rows[-1]] == ["GFZSL", "1.11", "0.13", "–"]
-    assert printed_tables(3)[0].rows[0][1].shown == "38.9"
+    shown = {row[0].shown: [cell.shown for cell in row[1:]] for row in printed_table(5).rows}
+    assert shown["DEVISE"][:6] == ["5.25", "1.29", "10.36", "6.68", "1.94", "4.23"]
+    assert shown["GFZSL"][6:] == ["1.11", "0.13", "–"]
+    assert printed_table(3).rows[0][1].shown == "38.9"
 
 
 def test_tables_accept_published_results() -> None:

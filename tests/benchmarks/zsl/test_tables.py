@@ -26,7 +26,7 @@ def made(method: str, zsl: np.ndarray, *, model: str = "m", seed: int = 0, **cha
     """A result of 4 unseen classes of 50 images and as many seen ones, with its outcomes."""
     counts = np.full(4, 50)
     tr = np.arange(200) % 5 > 0
-    outcomes = ImageOutcomes(zsl, zsl & (np.arange(200) % 3 > 0), tr, counts, counts, np.empty(0))
+    outcomes = ImageOutcomes(zsl, zsl & (np.arange(200) % 3 > 0), tr, counts, counts)
     ts = per_class_interval(outcomes.ts, LABELS)
     intervals = {"zsl": per_class_interval(zsl, LABELS), "ts": ts, "tr": per_class_interval(tr, LABELS)}
     intervals["H"] = harmonic_mean_interval(ts, intervals["tr"])
@@ -93,17 +93,6 @@ def test_seeds_are_averaged_per_image_if_the_classes_are_the_same() -> None:
     apart = summary_of([first, replace(second, details=other.to_dict())], "zsl")
     assert apart.candidate.outcomes is None
     assert apart.interval.known
-
-
-def test_the_area_of_a_curve_of_one_point_is_not_shown() -> None:
-    """Results of 0.1 have AUSUC for CMT*, which no constant moves."""
-    gated = made("CMT*", EVEN, curve={"ts": [0.3], "tr": [0.8]})
-    gated = replace(gated, metrics={**gated.metrics, "AUSUC": 0.24})
-    plain = made("ALE", EVEN, curve={"ts": [0.0, 0.5], "tr": [0.8, 0.0]})
-    plain = replace(plain, metrics={**plain.metrics, "AUSUC": 0.2})
-    (table,) = zsl_tables([gated, plain], {})
-    place = list(table.columns).index("AUSUC (%)")
-    assert {row[0].shown: row[place].value for row in table.rows} == {"CMT*": None, "ALE": 0.2}
 
 
 def test_the_headline_states_ties_and_chance() -> None:

@@ -174,7 +174,7 @@ def test_the_standard_split_comes_with_the_package(golden_data: Path, name: str)
     row = "aPY" if name == "APY" else name
     splits = read_attribute_splits(golden_data / "gbu" / name / "att_splits.mat")
     classes = len(splits.class_names)
-    test, folds = standard_split(name, splits.class_names, None)
+    test, folds = standard_split(name, splits.class_names, Path("none"))
     assert len(test) == table(1).value(row, "test_classes")
     for fold in folds:
         assert np.array_equal(np.union1d(fold.train, fold.val), np.setdiff1d(np.arange(classes), test))

@@ -23,6 +23,7 @@ from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.metrics import Friedman, RankTable, friedman_test, nemenyi_difference, rank_methods
 from unseen.results import Group, comparable
+from unseen.results.info import metric_style
 from unseen.results.table import Table, TableCell
 from unseen.zeroshot.catalogue import load_method
 from unseen.zeroshot.problem import Images, unit_rows
@@ -36,7 +37,6 @@ CHOSEN = "parameters chosen on"
 KIND = "methods"
 #: Images that t-SNE needs.
 LEAST_IMAGES = 10
-_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,6 @@ class MethodRanks:
         observations: the names of the columns of the ranks.
         left_out: methods without a value in every observation, and observations without most methods.
         friedman: None if there are too few methods or observations for a test, or two of one dataset.
-        critical_difference: Nemenyi's, at the level 0.05; None if there is no test.
         setting: what distinguishes the results from others that they are not ranked with; "" if there are none.
     """
 
@@ -56,20 +55,25 @@ class MethodRanks:
     observations: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     friedman: Friedman | None = None
-    critical_difference: float | None = None
     setting: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return the metric and the setting."""
+        return " · ".join(filter(None, (metric_style(self.metric, BENCHMARK).title, self.setting)))
 
     @property
     def caption(self) -> str:
         """Return the number of observations, Friedman's test or why there is none, and what is dropped."""
-        found, test = f"Observations: {len(self.observations)}.", self.friedman
+        count, methods, test = len(self.observations), len(self.table.methods), self.friedman
+        found = f"Observations: {count}."
         if test is not None:
             found += (
                 f" Friedman chi-square {test.statistic:.1f}, p = {test.p_value:.2g} (Iman-Davenport p = "
-                f"{test.f_p_value:.2g}); mean ranks {self.critical_difference:.2f} apart differ at {_LEVEL:.0%} "
+                f"{test.f_p_value:.2g}); mean ranks {nemenyi_difference(methods, count):.2f} apart differ at 5% "
                 "(Nemenyi)."
             )
-        elif len(self.observations) > 1 and len(self.table.methods) > 2:
+        elif count > 1 and methods > 2:
             found += " No test: several observations are of one dataset."
         return found + (f" Dropped for missing values: {', '.join(self.left_out)}." if self.left_out else "")
 
@@ -79,14 +83,14 @@ class MethodRanks:
         counts = self.table.counts.astype(int).tolist()
         return zip(self.table.methods, self.table.mean_ranks.tolist(), counts, strict=True)
 
-    def to_table(self, title: str) -> Table:
+    def to_table(self) -> Table:
         """Return mean ranks, and how often each method is at each rank (Figs. 4 and 7 of the paper)."""
-        places = [str(place + 1) for place in range(len(self.table.methods))]
         rows = [
             [TableCell(method), TableCell(f"{mean:.2f}", mean), *(TableCell(str(n or "·"), n) for n in counts)]
             for method, mean, counts in self.rows
         ]
-        return Table(f"ranks by {title}", ["method", "mean rank", *places], rows, notes=[self.caption])
+        places = map(str, range(1, len(rows) + 1))
+        return Table(f"Ranks by {self.title}", ["method", "mean rank", *places], rows, notes=[self.caption])
 
 
 def settings(
@@ -118,12 +122,8 @@ def settings(
 
 def main_settings(results: Sequence[Result], axis: str) -> list[Group]:
     """Return settings with parameters chosen on all folds; datasets and `axis` may differ within one."""
-    return [group for group in settings(results, (METHOD, "dataset", axis), kinds=False) if on_all_folds(group)]
-
-
-def on_all_folds(group: Group) -> bool:
-    """Return whether the parameters of a setting were chosen on all validation folds."""
-    return bool(group.setting[CHOSEN] == "all folds")
+    groups = settings(results, (METHOD, "dataset", axis), kinds=False)
+    return [group for group in groups if parameters_of(group.results[0]).on_all_folds]
 
 
 def _is_transductive(method: str) -> bool:
@@ -137,15 +137,13 @@ def _is_transductive(method: str) -> bool:
 # ---- ranks -----------------------------------------------------------------------------------------------------------
 
 
-def ranks_by_setting(results: Sequence[Result], metric: str, split: str | None = None) -> list[MethodRanks]:
+def ranks_by_setting(results: Sequence[Result], metric: str) -> list[MethodRanks]:
     """Return ranks per setting; a setting with fewer than two methods has none.
 
     An observation without the methods that most observations have is dropped, then a method without all observations.
     """
     found = []
     for group in settings(results):
-        if split is not None and group.setting["split"] != split:
-            continue
         values: dict[tuple[str, str], dict[str, float]] = {}
         for result in (each for each in group.results if metric in each.metrics):
             parameters, dataset = parameters_of(result), plain_name(result.cell.dataset)
@@ -162,8 +160,7 @@ def ranks_by_setting(results: Sequence[Result], metric: str, split: str | None =
         dropped = (*sorted(set(methods) - set(common)), *(place[0] for place in values if place not in full))
         ranks = MethodRanks(metric, table, tuple(name for name, _ in full), dropped, setting=group.words)
         if len(common) > 2 and 1 < len(full) == len({dataset for _, dataset in full}):
-            difference = nemenyi_difference(len(common), len(full))
-            ranks = replace(ranks, friedman=friedman_test(table), critical_difference=difference)
+            ranks = replace(ranks, friedman=friedman_test(table))
         found.append(ranks)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,13 +11,11 @@ from unseen.core.errors import DataError
 from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.records import Result, Typed
-from unseen.results.grid import pack_correct, pack_values, unpack_correct, unpack_values
+from unseen.results.grid import pack_correct, unpack_correct
 from unseen.stats import Candidate
 from unseen.zeroshot.outcomes import ImageOutcomes, zeroshot_candidate
 
 BENCHMARK = "zsl"
-#: A result with more test images does not store the components of AUSUC, which take 3 bytes per image.
-MOST_AREAS = 100_000
 #: `ZslParameters.fold` of a cell whose parameters were chosen on all validation folds.
 ALL_FOLDS = "all"
 
@@ -70,8 +68,7 @@ class ZslDetails(Typed):
         look: `Look`, images per class and t-SNE points of Fig. 2.
         best: the chosen hyper-parameters.
         per_class: accuracy per unseen class, among unseen classes.
-        curve: `ts` and `tr` of the seen-unseen curve; empty if there is none.
-        zsl_correct, ts_correct, tr_correct, areas, unseen_counts, seen_counts: `ImageOutcomes`, packed.
+        zsl_correct, ts_correct, tr_correct, unseen_counts, seen_counts: `ImageOutcomes`, packed.
     """
 
     classes: int = 0
@@ -92,13 +89,10 @@ class ZslDetails(Typed):
     best: Values = field(default_factory=dict)
     calibration: float = 0.0
     per_class: dict[str, float] = field(default_factory=dict)
-    curve: dict[str, list[float]] = field(default_factory=dict)
-    timings: dict[str, float] = field(default_factory=dict)
     transductive: bool = False
     zsl_correct: str = ""
     ts_correct: str = ""
     tr_correct: str = ""
-    areas: str = ""
     unseen_counts: tuple[int, ...] = ()
     seen_counts: tuple[int, ...] = ()
 
@@ -115,16 +109,10 @@ class ZslDetails(Typed):
                 tr,
                 unseen_counts=np.asarray(self.unseen_counts, np.int64),
                 seen_counts=np.asarray(self.seen_counts, np.int64),
-                areas=unpack_values(self.areas) if self.areas else np.empty(0),
             )
         except DataError:
             return None
         return found if 0 < len(found.zsl) == len(found.ts) == found.unseen_counts.sum() else None
-
-    @property
-    def has_area(self) -> bool:
-        """Whether AUSUC is meaningful: results of 0.1 store it for CMT*, whose curve is a single point."""
-        return not self.curve or len(self.curve.get("ts", ())) > 1
 
 
 def parameters_of(result: Result) -> ZslParameters:
@@ -154,7 +142,6 @@ def pack_outcomes(outcomes: ImageOutcomes) -> Values:
         "zsl_correct": pack_correct(outcomes.zsl),
         "ts_correct": pack_correct(outcomes.ts),
         "tr_correct": pack_correct(outcomes.tr) if len(outcomes.tr) else "",
-        "areas": pack_values(outcomes.areas) if 0 < len(outcomes.areas) <= MOST_AREAS else "",
         "unseen_counts": tuple(map(int, outcomes.unseen_counts)),
         "seen_counts": tuple(map(int, outcomes.seen_counts)),
     }
@@ -166,11 +153,7 @@ def zsl_candidate(results: Sequence[Result], metric: str) -> Candidate | None:
     None if a result does not store the outcomes, or if the seeds have other unseen classes.
     """
     details = [details_of(result) for result in results]
-    found = [
-        replace(outcomes, area=result.metrics.get("AUSUC"))
-        for result, each in zip(results, details, strict=True)
-        if (outcomes := each.outcomes) is not None
-    ]
+    found = [outcomes for each in details if (outcomes := each.outcomes) is not None]
     images = {(r.cell.data, *each.per_class, *each.unseen_counts) for r, each in zip(results, details, strict=True)}
     if len(found) < len(results) or len(images) != 1:
         return None

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from itertools import groupby
-from pathlib import Path
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -37,9 +36,7 @@ from unseen.zeroshot.problem import (
     IMAGENET_SPLITS,
     ClassSplit,
     FloatArray,
-    Fold,
     Images,
-    ListedClasses,
     Problem,
     audit_unseen,
     draw_folds,
@@ -56,7 +53,6 @@ PROMPTS = "prompts"
 DEFAULT_MODEL = "packaged:efficientnet-lite0"
 #: Distance of the seeds of random class splits.
 _SAMPLE_SEEDS = 1_000_003
-_NO_TRAINING, _NO_IMAGE = "no training image", "no image"
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,23 +156,17 @@ class ZslBenchmark(PromptOptions, Benchmark):
         """
         y = np.concatenate([split.labels for split in dataset.splits.values()])
         parts = np.repeat(list(dataset.splits), [len(split) for split in dataset.splits.values()])
-        roles, classes = self._roles(parts, y), len(dataset.class_names)
+        classes = len(dataset.class_names)
+        sampled = self.split == "PS" and not getattr(dataset, "protocol", "")
         unseen = round(self.share * classes)
-        if self.split == "PS" and not getattr(dataset, "protocol", "") and (unseen < 2 or classes - unseen < 4):
+        if sampled and (unseen < 2 or classes - unseen < 4):
             raise DataError(
                 f"--share {self.share:g} of the {classes} classes of {dataset.id!r} leaves {classes - unseen} seen and "
                 f"{unseen} unseen classes; 4 and 2 are needed. Add classes, or change the share."
             )
-        if self.split != "PS" or len(np.intersect1d(y[roles.train], y[roles.old])) < classes:
-            _, lost = self._divide(dataset, y, roles)
-            if empty := [f"{name!r} ({why})" for name, why in lost.items() if why in (_NO_TRAINING, _NO_IMAGE)]:
-                raise DataError(
-                    f"{len(empty)} classes of {dataset.id!r} cannot be used: {', '.join(empty[:5])}"
-                    f"{' and more' if len(empty) > 5 else ''}. Zero-shot learning needs training images of every seen "
-                    "class and images of every unseen one. Add images, or remove them."
-                )
-        if self.splits:
-            self._divide(dataset, y, self._roles(parts, y, sample=1), sample=1)
+        for sample in (0, 1) if self.splits else (0,):
+            if sample or not sampled:
+                self._divide(dataset, y, self._roles(parts, y, sample), sample=sample)
         if self.embedding == PROMPTS:
             self.check_prompts(dataset)
             if self.combine == "max" and self.chosen != ("prompt",):
@@ -185,10 +175,10 @@ class ZslBenchmark(PromptOptions, Benchmark):
             check_source(self.embedding, dataset)
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
-        folds: tuple[Any, ...] = ("all", 1, 2, 3) if self.robustness else ("all",)
+        folds = ("all", 1, 2, 3) if self.robustness else ("all",)
         found: list[dict[str, Any]] = [{"method": method, "fold": fold} for method in self.chosen for fold in folds]
-        samples = range(1, self.splits + 1)
-        return found + [{"method": m, "fold": "all", "class_split": k} for k in samples for m in self.chosen]
+        pairs = product(range(1, self.splits + 1), self.chosen)
+        return found + [{"method": method, "fold": "all", "class_split": number} for number, method in pairs]
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         prompts = self.prompt_versions(PROMPTS) if self.embedding == PROMPTS else {}
@@ -223,8 +213,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
             problem, details, record = self.assemble(inputs, sample)
             recorder.add(record)
             if look and isinstance(inputs.dataset, FeatureDataset) and not sample:
-                labels = np.concatenate([part.y for part in problem.parts.values()])
-                drawn = make_look(problem.class_names, labels, problem.test_unseen, self.seed)
+                drawn = make_look(problem.class_names, inputs.images.y, problem.test_unseen, self.seed)
                 details = replace(details, look=drawn.to_dict())
             tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
             for cell in own:
@@ -249,26 +238,23 @@ class ZslBenchmark(PromptOptions, Benchmark):
                 test=test,
                 tuning=tunings.get(method),
             )
-        except (UnseenError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        except (UnseenError, ValueError, ArithmeticError) as error:
             reason = str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}"
             return Result(cell, error=reason)
         tunings[method] = found.tuning
-        curve = found.curve.thinned() if found.curve is not None else None
         limits = {
             f"{name}_{end}": getattr(each, end) for name, each in found.intervals.items() for end in ("low", "high")
         }
         return Result(
             cell=cell,
             metrics={**found.metrics, **limits},
-            seconds=sum(found.timings.values()),
+            seconds=found.seconds,
             sweep=tuple(found.tuning.trials),
             details=replace(
                 details,
                 best=dict(found.best),
                 calibration=found.calibration,
                 per_class=dict(found.per_class),
-                curve={"ts": curve.ts.tolist(), "tr": curve.tr.tolist()} if curve is not None else {},
-                timings=dict(found.timings),
                 transductive=estimator.transductive,
                 **pack_outcomes(found.outcomes),
             ).to_dict(),
@@ -332,7 +318,6 @@ class ZslBenchmark(PromptOptions, Benchmark):
             embeddings,
             list(dataset.class_names),
             division.folds,
-            self.split,
         )
         used = len(problem.seen) + len(problem.unseen)
         record = RunRecord(classes_given=len(dataset.class_names), classes_used=used, dropped=dropped("class", lost))
@@ -366,46 +351,40 @@ class ZslBenchmark(PromptOptions, Benchmark):
         """
         names, wnids, share = dataset.class_names, dataset.wnids, self.share
         seen, tested = np.unique(y[roles.train]), np.unique(y[roles.new])
-        if isinstance(dataset, FeatureDataset) and (protocol := dataset.protocol):
+        protocol, seed = getattr(dataset, "protocol", ""), self.seed + _SAMPLE_SEEDS * sample
+        if protocol:
             if self.split != protocol:
                 raise DataError(
                     f"{dataset.id!r} is loaded with the split {protocol}, not {self.split!r}. Write "
                     f"{dataset.id.partition('?')[0]}?split={self.split}."
                 )
-            if not sample:
-                lost = {names[i]: _NO_IMAGE for i in np.setdiff1d(np.arange(len(names)), np.union1d(seen, tested))}
-                return ClassSplit(seen, tested, dataset.folds or self._folds(dataset, seen)), lost
             share = len(np.unique(dataset.splits["test_unseen"].labels)) / len(names)
-        division: ClassSplit = split_classes(
-            self.split if listed is None else listed,
-            names,
-            wnids,
-            counts=np.bincount(y, minlength=len(names)).tolist(),
-            share=share,
-            seed=self.seed + _SAMPLE_SEEDS * sample,
-            listed=ListedClasses(
-                Path(self.split_file.removeprefix("file:")).expanduser() if self.split_file else None,
-                self.drop_unknown,
-            ),
-        )
+        if protocol and not sample:
+            division = ClassSplit(seen, np.setdiff1d(np.arange(len(names)), seen), getattr(dataset, "folds", ()))
+        else:
+            division = split_classes(
+                self.split if listed is None else listed,
+                names,
+                wnids,
+                counts=np.bincount(y, minlength=len(names)).tolist(),
+                share=share,
+                seed=seed,
+                listed=self.split_file,
+                drop_unknown=self.drop_unknown,
+            )
         if sample and division.pool <= len(division.unseen):
             raise DataError(
                 f"every random class split of {dataset.id!r} would have the same {division.pool} unseen classes: the "
                 "leak audit clears no others. Use --split SS, whose test classes may be seen ones, or a smaller share."
             )
-        seen, tested = np.intersect1d(division.seen, seen), np.intersect1d(division.unseen, tested)
-        lost = {names[i]: _NO_TRAINING for i in np.setdiff1d(division.seen, seen)}
-        lost |= {names[i]: _NO_IMAGE for i in np.setdiff1d(division.unseen, tested)}
-        used = np.union1d(division.seen, division.unseen)
-        lost |= {name: f"not in the split {self.split}" for i, name in enumerate(names) if i not in used}
+        lost = {names[i]: "no training image" for i in np.setdiff1d(division.seen, seen)}
+        lost |= {names[i]: "no image" for i in np.setdiff1d(division.unseen, tested)}
+        unused = np.setdiff1d(np.arange(len(names)), np.union1d(division.seen, division.unseen))
+        lost |= {names[i]: f"not in the split {self.split}" for i in unused}
         lost |= dict.fromkeys(division.unknown, "in the split file, but no class of the dataset")
-        if len(seen) < len(division.seen):
-            division = replace(division, folds=self._folds(dataset, seen))
-        return replace(division, seen=seen, unseen=tested), lost
-
-    def _folds(self, dataset: Dataset, seen: IntArray) -> tuple[Fold, ...]:
-        names, wnids = dataset.class_names, dataset.wnids
-        return draw_folds(seen, [(wnids[i] if wnids else None) or names[i] for i in seen], self.seed)
+        seen, tested = np.intersect1d(division.seen, seen), np.intersect1d(division.unseen, tested)
+        folds = division.folds or draw_folds(seen, names, wnids, seed)
+        return replace(division, seen=seen, unseen=tested, folds=folds), lost
 
 
 def _summary(result: Result) -> str:

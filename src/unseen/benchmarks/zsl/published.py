@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 from unseen.benchmarks.zsl.details import ALL_FOLDS, BENCHMARK, details_of, parameters_of, short_name
-from unseen.core.errors import UnknownNameError
 from unseen.core.files import read_toml
 from unseen.core.identity import Values
 from unseen.core.records import Cell, Result
@@ -25,7 +25,6 @@ from unseen.results.table import Table, TableCell
 DATASETS = ("SUN", "CUB", "AWA1", "AWA2", "aPY")
 #: The model and the dimension of the features of the release, in `res101.mat`.
 MODEL, DIMENSIONS = "xlsa17:res101", 2048
-_MOST_COLUMNS = 6
 #: Digests of the attributes and locs that the release has, with the counts of Table 1.
 KNOWN_SPLITS = {
     "SUN": "401cbca6aa64e791",
@@ -44,19 +43,17 @@ class PublishedTable:
         rows: name of a method, or of a dataset in Table 1, to one number per column; NaN where the paper has a dash.
     """
 
-    number: int
     caption: str
     columns: tuple[str, ...]
     rows: Mapping[str, tuple[float, ...]]
 
     def value(self, row: str, column: str) -> float | None:
         """Return one number, or None if the table does not have it."""
-        if row not in self.rows or column not in self.columns:
-            return None
-        number = self.rows[row][self.columns.index(column)]
+        number = dict(zip(self.columns, self.rows.get(row, ()), strict=False)).get(column, math.nan)
         return None if math.isnan(number) else number
 
 
+@cache
 def _content() -> Values:
     return read_toml("unseen.benchmarks.zsl", "published.toml")
 
@@ -69,12 +66,9 @@ def source() -> str:
 @cache
 def table(number: int) -> PublishedTable:
     """Return Table 1 to 6 of the paper."""
-    name = f"table{number}"
-    if name not in _content():
-        raise UnknownNameError("table of the zero-shot paper", str(number), [str(n) for n in range(1, 7)])
-    found = _content()[name]
-    rows = {row: tuple(float(v) for v in values) for row, values in found["rows"].items()}
-    return PublishedTable(number, found["caption"], tuple(found["columns"]), rows)
+    found = _content()[f"table{number}"]
+    rows = {row: tuple(map(float, values)) for row, values in found["rows"].items()}
+    return PublishedTable(found["caption"], tuple(found["columns"]), rows)
 
 
 @cache
@@ -85,7 +79,7 @@ def published_results() -> Mapping[tuple[str, str, str, str], Result]:
     """
     metrics: dict[tuple[str, str, str, str], dict[str, float]] = {}
     for number in (3, 4, 5, 6):
-        for method, column in ((row, column) for row in table(number).rows for column in table(number).columns):
+        for method, column in product(table(number).rows, table(number).columns):
             home, _, end = column.partition(":" if number == 4 else " ")
             place, metric = {
                 3: ((home, home, method, end), "zsl"),
@@ -111,24 +105,15 @@ def published_at_home() -> list[Result]:
     return sorted(found, key=lambda result: parameters_of(result).split)
 
 
-def printed_tables(number: int) -> list[Table]:
-    """Return Table 2 to 6 as printed, Table 5 with its two decimals; in parts of at most six columns."""
+def printed_table(number: int) -> Table:
+    """Return Table 2 to 6 as printed, Table 5 with its two decimals."""
     printed = table(number)
     style = MetricStyle("printed", "", percent=True, decimals=2 if number == 5 else 1)
-    found = []
-    for start in range(0, len(printed.columns), _MOST_COLUMNS):
-        columns = printed.columns[start : start + _MOST_COLUMNS]
-        rows = [
-            [TableCell(name)]
-            + [
-                TableCell() if math.isnan(v) else TableCell(value=v / 100, metric=style)
-                for v in values[start : start + _MOST_COLUMNS]
-            ]
-            for name, values in printed.rows.items()
-        ]
-        caption = f"Table {number}: {printed.caption} (%)"
-        found.append(Table(caption, ["method", *columns], rows))
-    return found
+    rows = [
+        [TableCell(name), *(TableCell() if math.isnan(v) else TableCell(value=v / 100, metric=style) for v in values)]
+        for name, values in printed.rows.items()
+    ]
+    return Table(f"Table {number}: {printed.caption} (%)", ["method", *printed.columns], rows)
 
 
 def printed_value(result: Result, metric: str) -> float | None:

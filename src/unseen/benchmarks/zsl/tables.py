@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unseen.benchmarks.zsl.analysis import CHOSEN, METHOD, METRICS, main_settings, on_all_folds, settings
+from unseen.benchmarks.zsl.analysis import CHOSEN, METHOD, METRICS, main_settings, settings
 from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of, plain_name, short_name
 from unseen.benchmarks.zsl.published import MODEL as PUBLISHED_MODEL
 from unseen.benchmarks.zsl.published import printed_value, source
@@ -26,14 +26,17 @@ from unseen.results.comparability import older_note
 from unseen.results.grid import candidate_of, summary_of
 from unseen.results.info import MetricStyle, info_of, metric_style
 from unseen.results.table import MARK_NOTE, DisplayNames, Table, TableCell, mark_of, run_findings
-from unseen.stats import Candidate, Decision, decide, unpaired_difference
-from unseen.zeroshot.outcomes import class_candidate, class_deviations, power_statement, split_candidate, split_outcomes
+from unseen.stats import Candidate, Decision, decide
+from unseen.zeroshot.outcomes import class_deviations, power_statement, split_candidate, split_outcomes
 from unseen.zeroshot.problem import IMAGENET_SPLITS
 
 #: Heading of ZSL with its interval over classes.
 OVER_CLASSES = "ZSL over classes (%)"
 #: The metrics of Fig. 5, then those of Fig. 6.
 IMAGENET_METRICS = ("zsl", "zsl_top5", "zsl_top10", "ts", "ts_top5", "ts_top10")
+
+#: Cells of a table, by heading and method.
+Columns = Mapping[str, Mapping[str, TableCell]]
 
 
 @dataclass(frozen=True)
@@ -42,47 +45,55 @@ class Run:
 
     Attributes:
         title: dataset, split, model, and what distinguishes the setting from others.
-        on_all_folds: whether hyper-parameters were chosen on all validation folds; otherwise on each fold alone.
+        kind: "methods"; "folds", hyper-parameters chosen on each validation fold alone; or "splits", random class
+            splits.
         older: number of results of older weights or data that are not shown.
     """
 
     title: str
     model: str
     results: Sequence[Result]
-    on_all_folds: bool
+    kind: str
     older: int = 0
 
+    @property
+    def table(self) -> Table:
+        """Methods by metrics, by folds, or by metrics over splits."""
+        return {"methods": _method_table, "folds": _folds_table, "splits": _splits_table}[self.kind](self)
 
-def runs_of(results: Collection[Result], names: DisplayNames, *, sampled: bool = False) -> list[Run]:
-    """Return the runs in order of appearance.
+
+def runs_of(results: Collection[Result], names: DisplayNames) -> list[Run]:
+    """Return the runs in order of appearance, those over random class splits last.
 
     Args:
         names: display names of models and datasets; ids by default.
-        sampled: return runs over random class splits in place of the others.
     """
     found = []
-    for group in settings(list(results), (METHOD,), sampled=sampled):
+    for group in (group for sampled in (False, True) for group in settings(list(results), (METHOD,), sampled=sampled)):
         differs = {name: value for name, value in group.differs.items() if name not in ("dataset", "split", CHOSEN)}
         for model, own in group.by_model().items():
-            dataset = plain_name(own[0].cell.dataset)
+            parameters, dataset = parameters_of(own[0]), plain_name(own[0].cell.dataset)
             dataset = names.get(own[0].cell.dataset, names.get(dataset, dataset))
             words = replace(group, differs=differs).words
-            parts = (dataset, parameters_of(own[0]).split, names.get(model, model), words)
-            headline = "H" if any("H" in result.metrics for result in own) else "zsl"
-            own.sort(key=lambda r: (-r.metrics.get(headline, 0.0), -r.metrics.get("zsl", 0.0)))
-            found.append(Run(" · ".join(filter(None, parts)), model, own, on_all_folds(group), group.older))
+            title = " · ".join(filter(None, (dataset, parameters.split, names.get(model, model), words)))
+            own.sort(key=lambda r: (-r.metrics.get("H", 0.0), -r.metrics.get("zsl", 0.0)))
+            kind = "splits" if parameters.class_split else "methods" if parameters.on_all_folds else "folds"
+            found.append(Run(title, model, own, kind, group.older))
     return found
 
 
 def zsl_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
-    """Return one table per run: methods by metrics, or methods by validation folds."""
-    found = [method_table(run) if run.on_all_folds else folds_table(run) for run in runs_of(results, names)]
-    return found + [splits_table(run) for run in runs_of(results, names, sampled=True)]
+    """Return one table per run."""
+    return [run.table for run in runs_of(results, names)]
 
 
 def style_of(metric: str) -> MetricStyle:
     """Return how a metric of zero-shot learning is shown."""
     return metric_style(metric, BENCHMARK)
+
+
+def method_of(result: Result) -> str:
+    return parameters_of(result).method
 
 
 def candidate(result: Result, metric: str) -> Candidate:
@@ -92,28 +103,24 @@ def candidate(result: Result, metric: str) -> Candidate:
 
 def decide_methods(results: Sequence[Result], metric: str) -> Decision:
     """Decide which methods differ, image by image if their outcomes are stored."""
-    return decide({parameters_of(r).method: candidate(r, metric) for r in _with(results, metric)})
+    return decide({method_of(r): candidate(r, metric) for r in results if metric in r.metrics})
 
 
-def decide_over_classes(results: Sequence[Result]) -> Decision | None:
-    """Decide which methods differ for new unseen classes; None if the accuracies of classes are unknown."""
-    known = _per_class(results)
-    if not known or min(map(len, known.values())) < 2 or len(set(map(len, known.values()))) > 1:
-        return None
-    return decide({method: class_candidate(values) for method, values in known.items()})
+def compare_classes(results: Sequence[Result]) -> tuple[Decision, str] | None:
+    """Decide which methods differ for new unseen classes, and state how many classes would separate the best two.
 
-
-def _per_class(results: Sequence[Result]) -> dict[str, FloatArray]:
-    """Return the accuracies of the unseen classes by method."""
-    return {
-        parameters_of(result).method: np.asarray(list(details_of(result).per_class.values()), np.float64)
-        for result in _with(results, "zsl")
+    None if the accuracies of classes are unknown.
+    """
+    per_class = {
+        method_of(r): np.asarray(list(details_of(r).per_class.values()), np.float64)
+        for r in results
+        if "zsl" in r.metrics
     }
-
-
-def class_power(results: Sequence[Result], decision: Decision) -> str:
-    """Return whether the unseen classes separate the best two methods, and how many classes would."""
-    return power_statement(_per_class(results), decision)
+    counts = set(map(len, per_class.values()))
+    if len(counts) != 1 or counts <= {0, 1}:
+        return None
+    decision = decide({method: Candidate(values, over_classes=True) for method, values in per_class.items()})
+    return decision, power_statement(per_class, decision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,169 +128,154 @@ class SplitResults:
     """Results of random class splits: methods are compared on the splits that all of them have.
 
     Attributes:
-        by_method: results by method and number of the split.
-        common: numbers of the splits with a result of every method.
+        by_method: results of these splits, in order.
+        unused: number of other splits.
+        seen, tested, pool: seen and unseen classes of each split, and classes that the unseen ones are sampled from.
     """
 
-    by_method: Mapping[str, Mapping[int, Result]]
-    common: Sequence[int]
+    by_method: Mapping[str, Sequence[Result]]
+    unused: int
+    seen: int
+    tested: int
+    pool: int
 
     @classmethod
     def of(cls, results: Sequence[Result]) -> SplitResults:
         found: dict[str, dict[int, Result]] = {}
         for result in results:
-            found.setdefault(parameters_of(result).method, {})[parameters_of(result).class_split] = result
-        return cls(found, sorted(set.intersection(*map(set, found.values()))))
+            found.setdefault(method_of(result), {})[parameters_of(result).class_split] = result
+        common, details = sorted(set.intersection(*map(set, found.values()))), details_of(results[0])
+        unused = max(map(len, found.values())) - len(common)
+        by_method = {method: [own[k] for k in common] for method, own in found.items()}
+        return cls(by_method, unused, details.seen_classes, details.unseen_classes, details.pool)
 
     @property
-    def tested(self) -> tuple[int, int]:
-        """Unseen classes of each split, and classes that they are sampled from."""
-        details = details_of(next(iter(next(iter(self.by_method.values())).values())))
-        return details.unseen_classes, details.pool
+    def count(self) -> int:
+        return len(next(iter(self.by_method.values())))
 
     def values(self, metric: str) -> dict[str, FloatArray]:
         """Return what `split_outcomes` makes of each method that has the metric."""
         found = {}
         for method, own in self.by_method.items():
-            each = [own[k].metrics for k in self.common]
-            numbers = {m: [one[m] for one in each] for m in METRICS if all(m in one for one in each)}
+            numbers = {m: [r.metrics[m] for r in own] for m in METRICS if own and all(m in r.metrics for r in own)}
             if metric in numbers:
-                seen = details_of(next(iter(own.values()))).seen_classes
-                found[method] = split_outcomes(metric, numbers, seen, *self.tested)
+                found[method] = split_outcomes(metric, numbers, self.seen, self.tested, self.pool)
         return found
 
     def decide(self, metric: str) -> Decision:
         """Decide which methods differ for new classes."""
-        return decide({method: split_candidate(own, *self.tested) for method, own in self.values(metric).items()})
+        return decide({m: split_candidate(own, self.tested, self.pool) for m, own in self.values(metric).items()})
 
     @property
     def power(self) -> str:
         """Whether the classes separate the best two methods, and how many classes would."""
-        tested, pool = self.tested
-        far = {method: class_deviations(own, tested, pool) for method, own in self.values("zsl").items()}
-        return power_statement(far, self.decide("zsl"), classes=pool, splits=len(self.common))
+        far = {method: class_deviations(own, self.tested, self.pool) for method, own in self.values("zsl").items()}
+        return power_statement(far, self.decide("zsl"), classes=self.pool, splits=self.count)
 
 
-def method_table(run: Run, *, folded: bool = False) -> Table:
-    """Return the methods of a run by metrics, with the numbers of the paper where they are of the same question."""
-    results, classes = run.results, decide_over_classes(run.results)
-    columns: dict[str, list[TableCell]] = {}
-    for metric in (m for m in info_of("zsl").columns if any(m in r.metrics for r in results)):
-        decision = decide_methods(results, metric)
-        columns[style_of(metric).heading] = [_cell(result, metric, decision) for result in results]
-        if metric == "zsl" and classes is not None:
-            columns[OVER_CLASSES] = [_cell_over_classes(result, classes) for result in results]
-    marked = any(cell.mark for cells in columns.values() for cell in cells)
-    measured_columns = len(columns)
-    for metric in METRICS if any(result.cell.model == PUBLISHED_MODEL for result in results) else ():
-        printed = [printed_value(result, metric) for result in results]
-        if any(value is not None for value in printed):
-            columns[f"{style_of(metric).title}, paper"] = [number(value, metric) for value in printed]
-    rows = []
-    for result, *cells in zip(results, *columns.values(), strict=True):
-        details = details_of(result)
-        chosen = ", ".join(f"{name} {value}" for name, value in details.best.items())
-        note = "transductive" if details.transductive else ""
-        rows.append([TableCell(parameters_of(result).method, note=note, hint=chosen), *cells])
-    notes = [*_run_notes(run), f"{MARK_NOTE}." if marked else ""]
-    notes.append(f"Paper: {source()}." if len(columns) > measured_columns else "")
-    if classes is not None:
-        power = class_power(results, classes)
-        compared = f"Paired t-test over classes: {power}" if power else "One method: nothing is compared"
-        notes.insert(1, f"{OVER_CLASSES}: 95 % confidence interval for new unseen classes. {compared}.")
-    heads = ["method", *columns]
-    return Table(f"By method · {run.title}", heads, rows, folded=folded, notes=list(filter(None, notes)))
+# ---- tables of runs --------------------------------------------------------------------------------------------------
 
 
-def folds_table(run: Run) -> Table:
-    """Return ZSL of methods with hyper-parameters chosen on each validation fold alone (Fig. 3 of the paper)."""
-    columns: dict[str, dict[str, TableCell]] = {}
-    for fold in sorted({parameters_of(result).fold for result in _with(run.results, "zsl")}, key=str):
-        own = [result for result in _with(run.results, "zsl") if parameters_of(result).fold == fold]
-        decision = decide_methods(own, "zsl")
-        columns[f"fold {fold}"] = {parameters_of(result).method: _cell(result, "zsl", decision) for result in own}
-    notes = ["Hyper-parameters chosen on one fold of validation classes alone.", *_run_notes(run)]
-    return Table(f"ZSL by fold (%) · {run.title}", *_by_row(columns), folded=True, notes=notes)
-
-
-def _by_row(columns: Mapping[str, Mapping[str, TableCell]]) -> tuple[list[str], list[list[TableCell]]]:
-    """Return heads and rows of a table of methods from its columns, with empty cells where a column lacks a method."""
+def _table(caption: str, columns: Columns, notes: Sequence[str], *, folded: bool = False) -> Table:
+    """Return a table of methods from its columns; cells that a column lacks are empty. Notes become sentences."""
     methods = dict.fromkeys(method for cells in columns.values() for method in cells)
     rows = [[TableCell(method), *(cells.get(method, TableCell()) for cells in columns.values())] for method in methods]
-    return ["method", *columns], rows
+    marked = any(cell.mark for row in rows for cell in row)
+    sentences = [f"{text.rstrip('.')}." for text in (*notes, MARK_NOTE if marked else "") if text]
+    return Table(caption, ["method", *columns], rows, folded=folded, notes=sentences)
 
 
-def splits_table(run: Run) -> Table:
+def _method_table(run: Run) -> Table:
+    """Return the methods of a run by metrics, with the numbers of the paper where they are of the same question."""
+    results, classes = run.results, compare_classes(run.results)
+    columns: dict[str, dict[str, TableCell]] = {}
+    first, *notes = _run_notes(run)
+    for metric in (m for m in info_of(BENCHMARK).columns if any(m in r.metrics for r in results)):
+        columns[style_of(metric).heading] = _column(results, metric)
+        if metric == "zsl" and classes is not None:
+            by_method = {method_of(result): [result] for result in results}
+            columns[OVER_CLASSES] = _decision_cells(classes[0], metric, by_method)
+    if classes is not None:
+        compared = f"Paired t-test over classes: {classes[1]}" if classes[1] else "One method: nothing is compared"
+        notes.insert(0, f"{OVER_CLASSES}: 95 % confidence interval for new unseen classes. {compared}")
+    for metric in METRICS if run.model == PUBLISHED_MODEL else ():
+        printed = {method_of(r): value for r in results if (value := printed_value(r, metric)) is not None}
+        if printed:
+            style = style_of(metric)
+            columns[f"{style.title}, paper"] = {m: TableCell(value=v, metric=style) for m, v in printed.items()}
+    notes.append(f"Paper: {source()}" if any(heading.endswith(", paper") for heading in columns) else "")
+    return _table(f"By method · {run.title}", columns, [first, *notes])
+
+
+def _folds_table(run: Run) -> Table:
+    """Return ZSL of methods with hyper-parameters chosen on each validation fold alone (Fig. 3 of the paper)."""
+    by_fold: dict[str, list[Result]] = {}
+    for result in sorted(run.results, key=lambda result: str(parameters_of(result).fold)):
+        by_fold.setdefault(f"fold {parameters_of(result).fold}", []).append(result)
+    columns = {fold: _column(own, "zsl") for fold, own in by_fold.items()}
+    notes = ["Hyper-parameters chosen on one fold of validation classes alone", *_run_notes(run)]
+    return _table(f"ZSL by fold (%) · {run.title}", columns, notes, folded=True)
+
+
+def _splits_table(run: Run) -> Table:
     """Return the mean of each metric over random class splits by method, with intervals and marks for new classes."""
     splits = SplitResults.of(run.results)
-    (tested, pool), common = splits.tested, splits.common
-    columns: dict[str, dict[str, TableCell]] = {}
-    for metric in (m for m in METRICS if common and any(m in r.metrics for r in run.results)):
-        decision = splits.decide(metric)
-        columns[style_of(metric).heading] = {
-            method: replace(
-                number(decision.intervals[method].value, metric),
-                interval=decision.intervals[method],
-                cells=tuple(splits.by_method[method][k].cell.id for k in common),
-                n=len(common),
-                mark=mark_of(method, decision),
-            )
-            for method in decision.order
-        }
-    heads, rows = _by_row(columns)
-    unused = max(map(len, splits.by_method.values())) - len(common)
-    power = splits.power if common else ""
+    decisions = {metric: splits.decide(metric) for metric in METRICS}
+    columns = {
+        style_of(metric).heading: _decision_cells(decision, metric, splits.by_method)
+        for metric, decision in decisions.items()
+        if decision.order
+    }
+    power = splits.power
     notes = [
-        f"Means over {len(common)} random class splits with {tested} of {pool} classes unseen",
+        f"Means over {splits.count} random class splits with {splits.tested} of {splits.pool} classes unseen",
         "95 % confidence interval for new classes in brackets, corrected for the classes that splits share",
-        f"Splits without a result of every method: {unused}, not used" if unused else "",
+        f"Splits without a result of every method: {splits.unused}, not used" if splits.unused else "",
         f"Paired comparison over splits: {power}" if power else "",
         older_note(run.older),
-        MARK_NOTE if any(cell.mark for row in rows for cell in row) else "",
     ]
-    return Table(f"Over random class splits · {run.title}", heads, rows, notes=[f"{n}." for n in notes if n])
+    return _table(f"Over random class splits · {run.title}", columns, notes)
 
 
-def number(value: float | None, metric: str = "zsl") -> TableCell:
-    """Return a cell with the value of a metric; an empty one for None."""
-    return TableCell(value=value, metric=style_of(metric)) if value is not None else TableCell()
+def _column(results: Sequence[Result], metric: str) -> dict[str, TableCell]:
+    """Return the cells of a metric by method, with intervals and marks for other images of these classes."""
+    decision = decide_methods(results, metric)
+    return {method_of(r): replace(measured(r, metric), mark=mark_of(method_of(r), decision)) for r in results}
+
+
+def _decision_cells(decision: Decision, metric: str, results: Mapping[str, Sequence[Result]]) -> dict[str, TableCell]:
+    """Return the cells of a decision by method."""
+    return {
+        method: TableCell(
+            value=decision.intervals[method].value,
+            interval=decision.intervals[method],
+            metric=style_of(metric),
+            cells=tuple(result.cell.id for result in results[method]),
+            n=decision.intervals[method].n,
+            mark=mark_of(method, decision),
+        )
+        for method in decision.order
+    }
 
 
 def measured(result: Result | None, metric: str = "zsl") -> TableCell:
-    """Return a cell with a metric of a result and its interval; an empty one if there is none."""
+    """Return a cell with a metric of a result, its interval and number of images; an empty one if there is none."""
     if result is None or metric not in result.metrics:
-        return TableCell()
-    cell = number(float(result.metrics[metric]), metric)
-    return replace(cell, interval=summary_of([result], metric).interval, cells=(result.cell.id,))
-
-
-def _cell(result: Result, metric: str, decision: Decision) -> TableCell:
-    if not _with([result], metric):
         return TableCell(hint="no result")
-    details = details_of(result)
+    summary, details = summary_of([result], metric), details_of(result)
     images = {"zsl": details.test_images, "ts": details.test_images, "tr": details.seen_test_images}
-    name = metric.removesuffix("_per_image")
-    return replace(
-        measured(result, metric),
-        mark=mark_of(parameters_of(result).method, decision),
-        n=images.get(name, details.test_images + details.seen_test_images) or None,
-        chance=(details.chance or None) if name == "zsl" else None,
+    return TableCell(
+        value=summary.value,
+        interval=summary.interval,
+        metric=summary.style,
+        cells=summary.cells,
+        n=images.get(metric.partition("_")[0], details.test_images + details.seen_test_images) or None,
+        chance=summary.chance or None,
     )
 
 
-def _cell_over_classes(result: Result, decision: Decision) -> TableCell:
-    method = parameters_of(result).method
-    if (interval := decision.intervals.get(method)) is None:
-        return TableCell()
-    return replace(measured(result), interval=interval, mark=mark_of(method, decision), n=interval.n)
-
-
-def _with(results: Sequence[Result], metric: str) -> list[Result]:
-    """Return the results that have a metric; AUSUC of a method that no constant moves is dropped."""
-    return [r for r in results if metric in r.metrics and (metric != "AUSUC" or details_of(r).has_area)]
-
-
 def _run_notes(run: Run) -> list[str]:
+    """Return what the numbers are, the leak audit, older results, and findings of the run records."""
     details, calibration = details_of(run.results[0]), parameters_of(run.results[0]).calibration
     known = any(summary_of([r], m).interval.known for r in run.results for m in METRICS if m in r.metrics)
     shared, findings = details.indistinguishable_classes, run_findings(run.results)
@@ -299,9 +291,9 @@ def _run_notes(run: Run) -> list[str]:
         f"calibrated stacking {calibration}" if calibration else "",
         "transductive methods see all test images together" if details.transductive else "",
     ]
-    sentences = ["; ".join(filter(None, found)), f"Leak audit: {details.audit}" if details.audit else ""]
-    sentences += [older_note(run.older), f"Run record: {'; '.join(findings)}" if findings else ""]
-    return [f"{text.rstrip('.')}." for text in sentences if text]
+    audit = f"Leak audit: {details.audit}" if details.audit else ""
+    found_in_records = f"Run record: {'; '.join(findings)}" if findings else ""
+    return ["; ".join(filter(None, found)), audit, older_note(run.older), found_in_records]
 
 
 # ---- studies of the paper --------------------------------------------------------------------------------------------
@@ -314,15 +306,12 @@ def all_studies(results: Sequence[Result]) -> list[Table]:
 
 
 def splits_compared(results: Sequence[Result]) -> Table:
-    """Return the accuracy on unseen classes on SS and on PS, where both were run."""
-    rows = []
-    for data, method, by_split in _by_method(results):
-        if "SS" in by_split and "PS" in by_split:
-            ss, ps = by_split["SS"], by_split["PS"]
-            change = unpaired_difference(summary_of([ps], "zsl").interval, summary_of([ss], "zsl").interval)
-            cells = [measured(ss), measured(ps), replace(number(change.value), interval=change)]
-            rows.append([TableCell(data), TableCell(method), *cells])
-    return Table("SS against PS: ZSL (%)", ["data", "method", "SS", "PS", "change"], rows)
+    """Return Table 3: the accuracy on unseen classes on SS and on PS, where both were run."""
+    both = [(data, method, own) for data, method, own in _by_method(results) if {"SS", "PS"} <= set(own)]
+    rows = [
+        [TableCell(data), TableCell(method), *(measured(own[s]) for s in ("SS", "PS"))] for data, method, own in both
+    ]
+    return Table("SS against PS: ZSL (%)", ["data", "method", "SS", "PS"], rows)
 
 
 def inductive_and_transductive(results: Sequence[Result]) -> Table:
@@ -345,10 +334,10 @@ def cross_dataset_tables(results: Sequence[Result]) -> list[Table]:
         by_row: dict[tuple[str, str], dict[tuple[str, str], Result]] = {}
         for result in group.results:
             parameters, home = parameters_of(result), short_name(result.cell.dataset)
-            pair = home, short_name(parameters.test_on) if parameters.test_on else home
+            pair = home, short_name(parameters.test_on or result.cell.dataset)
             by_row.setdefault((result.cell.model, parameters.method), {})[pair] = result
-        columns = dict.fromkeys(pair for own in by_row.values() for pair in own)
-        order = sorted(columns, key=lambda pair: (pair[0], pair[0] != pair[1]))
+        pairs = {pair for own in by_row.values() for pair in own}
+        order = sorted(pairs, key=lambda pair: (pair[0], pair[0] != pair[1], pair[1]))
         if all(home == target for home, target in order):
             continue
         rows = [[*map(TableCell, names), *(measured(own.get(pair)) for pair in order)] for names, own in by_row.items()]

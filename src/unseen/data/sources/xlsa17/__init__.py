@@ -3,7 +3,7 @@
 Paper:      Xian et al., TPAMI 2018, sections 4 and 5 [P]; layout of its release `xlsa17`
 Layout:     ROOT/NAME/{res101.mat, att_splits.mat, testclasses.txt, trainvalclasses.txt, {train,val}classes{1,2,3}.txt};
             ROOT may also be the folder of NAME itself, or hold `data/NAME`; other lists for SS than the published ones
-            in ROOT/standard_split/NAME/*.txt, or in the folder of the option `standard=`
+            in ROOT/standard_split/NAME/*.txt
 Root:       option `root=`, else the environment variable UNSEEN_XLSA17, else HOME/data/xlsa17
 Splits:     PS: `trainval`, `test_seen`, `test_unseen` are the locs of att_splits.mat, which must partition 1..N.
             SS: `trainval` holds every image of the training classes, `test_unseen` those of the test classes
@@ -49,7 +49,7 @@ TRAINVAL, _, TEST_UNSEEN = ZERO_SHOT
 class Xlsa17Source(DatasetSource):
     """Loads `xlsa17:NAME`."""
 
-    paths = ("root", "images", "standard", "features")
+    paths = ("root", "images", "features")
     groups = MappingProxyType({"all": NAMES})
 
     def cards(self) -> Iterable[DatasetCard]:
@@ -71,7 +71,7 @@ class Xlsa17Source(DatasetSource):
         if name not in NAMES:
             raise UnknownNameError("xlsa17 dataset", name, NAMES)
         root, protocol = options.text("root"), options.choice("split", ("PS", "SS"))
-        folder_of_images, standard, own = (options.text(key) for key in ("images", "standard", "features"))
+        folder_of_images, own = options.text("images"), options.text("features")
         options.finish()
         folder = _folder(name, root)
         splits = read_attribute_splits(folder / "att_splits.mat")
@@ -86,7 +86,7 @@ class Xlsa17Source(DatasetSource):
                 )
             locs, folds = splits.locs, None
         else:
-            test, folds = standard_split(name, names, _standard_folder(folder, name, standard))
+            test, folds = standard_split(name, names, folder.parent / "standard_split" / name)
             tested = np.isin(labels, test)
             locs = {TRAINVAL: np.flatnonzero(~tested), TEST_UNSEEN: np.flatnonzero(tested)}
         for part, loc in locs.items():
@@ -146,17 +146,6 @@ def _folder(name: str, root: str | None) -> Path:
         f"no {name}/att_splits.mat in {base}. Unpack the xlsa17 release there, or name its folder: "
         f"xlsa17:{name}?root=FOLDER, or UNSEEN_XLSA17=FOLDER."
     )
-
-
-def _standard_folder(folder: Path, name: str, standard: str | None) -> Path | None:
-    """Return the folder with the user's lists, or None for those of the package."""
-    given = [Path(standard).expanduser() / name, Path(standard).expanduser()] if standard else []
-    for lists in (*given, folder.parent / "standard_split" / name, folder.parent.parent / "standard_split" / name):
-        if (lists / "testclasses.txt").is_file():
-            return lists
-    if standard:
-        raise DataError(f"{standard} holds no testclasses.txt, nor does {standard}/{name}.")
-    return None
 
 
 PUBLISHED = "res101"

@@ -90,14 +90,14 @@ def _folds(seen: IntArray, validation: Iterable[IntArray]) -> tuple[Fold, ...]:
     return tuple(Fold(np.setdiff1d(seen, val), val) for val in validation)
 
 
-def standard_split(name: str, class_names: Sequence[str], lists: Path | None) -> tuple[IntArray, tuple[Fold, ...]]:
-    """Return the test classes of SS, and three folds of all others, by the lists of a folder or of the package."""
+def standard_split(name: str, class_names: Sequence[str], lists: Path) -> tuple[IntArray, tuple[Fold, ...]]:
+    """Return the test classes of SS, and three folds of all others, by the lists of a folder if it exists."""
     every = np.arange(len(class_names))
-    if lists is not None:
+    if lists.is_dir():
         test = read_classes(lists / "testclasses.txt", class_names)
         return test, read_folds(lists, class_names, np.setdiff1d(every, test))
     found = read_toml("unseen.data.sources.xlsa17", "standard_splits.toml")["AWA" if name.startswith("AWA") else name]
-    where = f"the standard split of {name} (other lists: the option standard=, or standard_split/{name}/)"
+    where = f"the standard split of {name} (other lists: standard_split/{name}/)"
     test, *validation = (_rows(found[key].split(), class_names, where) for key in ("test", "val1", "val2", "val3"))
     return test, _folds(np.setdiff1d(every, test), validation)
 
