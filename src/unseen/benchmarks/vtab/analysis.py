@@ -32,11 +32,12 @@ from unseen.benchmarks.vtab.published_tables import (
     published_results,
     task_info,
 )
-from unseen.benchmarks.vtab.search import OF_SWEEP
+from unseen.benchmarks.vtab.search import OF_SWEEP, OUTCOME
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
+from unseen.data.sources.vtab import vtab_tasks
 from unseen.metrics.sensitivity import Sensitivity, sensitivities
 from unseen.metrics.subsets import left_out_taus
 from unseen.reports.blocks import Material
@@ -114,13 +115,13 @@ class ModelScores:
     def tasks(self) -> dict[str, TaskInfo]:
         return {task: task_info(summary.dataset) for task, summary in self.summaries.items()}
 
-    def average(self, tasks: Sequence[str]) -> float:
+    def average(self, tasks: Iterable[str]) -> float:
         """Return the mean over tasks, without its interval."""
         return float(np.mean([self.summaries[task].value for task in tasks]))
 
-    def mean(self, tasks: Sequence[str], *, by_group: bool = False) -> Candidate:
+    def mean(self, tasks: Iterable[str], *, by_group: bool = False) -> Candidate:
         """Return the mean over tasks, or the mean of the means of their groups, for `stats.decide`."""
-        infos, parts = [self.tasks[task] for task in tasks], [self.summaries[task] for task in tasks]
+        infos, parts = zip(*((self.tasks[task], self.summaries[task]) for task in tasks), strict=True)
         counts = Counter(info.group for info in infos)
         weights = [lcm(*counts.values()) // counts[info.group] for info in infos] if by_group else None
         return mean_candidate(parts, [info.data for info in infos], weights)
@@ -248,16 +249,16 @@ def row_names(rows: Sequence[ModelScores], short: Mapping[str, str]) -> dict[str
     return {row.key: f"{names[row.key]} ({row.way})" if several else names[row.key] for row in rows}
 
 
-def reference_tasks(rows: Sequence[ModelScores]) -> list[str]:
+def reference_tasks(rows: Sequence[ModelScores]) -> dict[str, TaskInfo]:
     """Return the tasks of the row that has most of them, in the order of the paper, other tasks last."""
     infos = max((row.tasks for row in rows), key=len, default={})
-    return sorted(infos, key=lambda task: infos[task].order)
+    return dict(sorted(infos.items(), key=lambda item: item[1].order))
 
 
 def complete(rows: Sequence[ModelScores]) -> list[ModelScores]:
     """Return the rows of one setting that have all tasks of `reference_tasks`, best mean first."""
     tasks = reference_tasks(rows)
-    return sorted((row for row in rows if row.summaries.keys() >= {*tasks}), key=lambda row: -row.average(tasks))
+    return sorted((row for row in rows if row.summaries.keys() >= tasks.keys()), key=lambda row: -row.average(tasks))
 
 
 def shared_tasks(rows: Sequence[ModelScores]) -> list[str]:
@@ -275,25 +276,15 @@ def score_matrix(rows: Sequence[ModelScores]) -> tuple[list[TaskInfo], FloatArra
 # ---- the numbers of figures ------------------------------------------------------------------------------------------
 
 
-def kind_means(rows: Sequence[ModelScores], size: Size) -> list[dict[str, str | float]]:
-    """Return the mean over methods per kind of method and group of tasks, with one deviation (Figure 2).
-
-    Args:
-        rows: of one setting; a user's rows are kinds of their own, and all kinds are over the tasks that these share.
-    """
-    published, own = published_scores("lightweight", size), [row for row in rows if not row.source]
-    kinds = {
-        kind: [row for row in published if row.method in methods] for kind, methods in paper_tables().kinds.items()
-    }
-    kinds |= {f"yours, {row.way}": [other for other in own if other.way == row.way] for row in own}
-    shared = shared_tasks([*published, *own])
+def kind_means(rows: Sequence[ModelScores]) -> list[dict[str, str | float]]:
+    """Return the mean over published methods per kind and group of tasks, with one deviation (Figure 2)."""
+    named = {row.method: row for row in rows if row.source}
     found: list[dict[str, str | float]] = []
-    for kind, group in product(kinds, GROUPS):
-        if tasks := [task for task in shared if published[0].tasks[task].group == group]:
-            means = [row.average(tasks) for row in kinds[kind]]
-            mean, spread = float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
-            limits = {"low": mean - spread, "high": mean + spread}
-            found.append({"kind": kind, "group": group, "value": mean, **limits, "methods": len(means)})
+    for (kind, methods), group in product(paper_tables().kinds.items() if named else (), GROUPS):
+        tasks = [task.name for task in vtab_tasks().values() if task.group == group]
+        means = [named[method].average(tasks) for method in methods if method in named]
+        mean, spread = float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
+        found.append({"kind": kind, "group": group, "value": mean, "low": mean - spread, "high": mean + spread})
     return found
 
 
@@ -381,14 +372,18 @@ def unseen_task_taus(rows: Sequence[ModelScores]) -> dict[TaskInfo, tuple[float,
     return dict(zip(tasks, taus, strict=True))
 
 
-def searches(setting: Setting) -> dict[tuple[str, str], dict[str, dict[str, Sensitivity]]]:
-    """Return hyper-parameters by (model, adaptation) and title of the task, for searches with enough trials."""
-    found: dict[tuple[str, str], dict[str, dict[str, Sensitivity]]] = {}
+def searches(setting: Setting) -> dict[str, dict[str, dict[str, Sensitivity]]]:
+    """Return hyper-parameters by "model (adaptation)" and title of the task, for searches with enough trials."""
+    found: dict[str, dict[str, dict[str, Sensitivity]]] = {}
     for result in setting.group.results:
-        cell, title = result.cell, task_info(result.cell.dataset).title
-        done = [trial for trial in result.sweep if trial.get("state", "complete") == "complete"]
-        key = cell.model, VtabParameters.read(cell.parameters).adaptation
-        if len(done) >= _FEWEST_TRIALS and title not in found.get(key, {}):
+        cell, task = result.cell, task_info(result.cell.dataset).title
+        name = f"{setting.material.names[cell.model]} ({VtabParameters.read(cell.parameters).adaptation})"
+        done = [
+            {key: value for key, value in trial.items() if key == "accuracy" or key not in OUTCOME}
+            for trial in result.sweep
+            if trial.get("state", "complete") == "complete"
+        ]
+        if len(done) >= _FEWEST_TRIALS and task not in found.get(name, {}):
             with suppress(DataError):  # no trial has an accuracy
-                found.setdefault(key, {})[title] = sensitivities(done)
-    return {key: tasks for key, tasks in found.items() if tasks}
+                found.setdefault(name, {})[task] = sensitivities(done)
+    return {name: tasks for name, tasks in found.items() if tasks}

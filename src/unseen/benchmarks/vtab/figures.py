@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -25,16 +24,14 @@ from unseen.benchmarks.vtab.analysis import (
     pairs,
     published_settings,
     reference_tasks,
-    score_matrix,
     searches,
     shared_tasks,
     sweep_gains,
     unseen_task_taus,
 )
 from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
-from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo, published_aggregations
+from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo
 from unseen.core.errors import DataError, UnknownNameError
-from unseen.metrics.aggregation import aggregations, tau_matrix
 from unseen.metrics.sensitivity import Sensitivity
 from unseen.reports.blocks import Figure, Material
 from unseen.reports.charts import (
@@ -49,7 +46,6 @@ from unseen.reports.charts import (
     Dots,
     Key,
     Lines,
-    Matrix,
     Panels,
     Scatter,
     interval_fields,
@@ -106,8 +102,11 @@ def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", publish
     """
     if name not in FIGURES:
         raise UnknownNameError("figure", name, tuple(FIGURES))
-    kind = FIGURES[name]
-    figures = [*(_published(kind, size) if published else []), *_figures(kind, own)]
+    kind, figures = FIGURES[name], []
+    if published:
+        chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
+        figures = _titled(_figures(kind, chosen), f"published, {size} examples")
+    figures += _figures(kind, own)
     if not figures:
         raise DataError(f"there is nothing to draw {kind.paper} of: {kind.needs}")
     return figures
@@ -115,15 +114,12 @@ def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", publish
 
 def setting_figures(setting: Setting) -> list[Figure]:
     """Return all figures of one setting."""
-    return _packed([figure for kind in FIGURES.values() if kind.setting for figure in kind.setting(setting)])
+    return [figure for kind in FIGURES.values() if kind.setting for figure in kind.setting(setting)]
 
 
 def across_figures(own: Sequence[Setting]) -> list[Figure]:
-    """Return all figures that relate settings, and those of the published methods for the same sizes."""
-    found = [figure for kind in FIGURES.values() if kind.across for figure in kind.across(own)]
-    sizes = dict.fromkeys(setting.size for setting in own)
-    published = [figure for size in sizes for kind in FIGURES.values() for figure in _published(kind, size)]
-    return [*_packed(found), *_packed(published)]
+    """Return all figures that relate settings."""
+    return [figure for kind in FIGURES.values() if kind.across for figure in kind.across(own)]
 
 
 def one_spec(figures: Sequence[Figure]) -> Mapping[str, object]:
@@ -144,17 +140,6 @@ def _figures(kind: FigureKind, settings: Sequence[Setting]) -> list[Figure]:
         for setting in settings:
             found += _titled(kind.setting(setting), setting.group.words)
     return found
-
-
-def _published(kind: FigureKind, size: Size) -> list[Figure]:
-    chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
-    figures = _titled(_figures(kind, chosen), f"published, {size} examples")
-    return [replace(figure, folded=True) for figure in figures]
-
-
-def _packed(figures: Sequence[Figure]) -> list[Figure]:
-    """Return the figures that share a row of the page before those that fill one: no gaps between them."""
-    return sorted(figures, key=lambda figure: figure.wide)
 
 
 def _titled(figures: Iterable[Figure], words: str) -> list[Figure]:
@@ -178,9 +163,9 @@ def _task_bars(values: Mapping[TaskInfo, float], axis: Axis = _TAU) -> Bars:
 def _groups(setting: Setting) -> Iterator[Figure]:
     """Draw the means by group of tasks of rows with the same tasks (Figure 3)."""
     parts: dict[str, list[str]] = {}
-    for task in (tasks := reference_tasks(setting.rows)):
-        parts.setdefault(setting.rows[0].tasks[task].group, []).append(task)
-    parts |= {"all": tasks} if len(parts) > 1 else {}
+    for task, info in (tasks := reference_tasks(setting.rows)).items():
+        parts.setdefault(info.group, []).append(task)
+    parts |= {"all": list(tasks)} if len(parts) > 1 else {}
     rows = [
         {"model": row.model, "name": setting.names[row.key], "part": part, **interval_fields(interval)}
         for row in setting.rows
@@ -192,17 +177,15 @@ def _groups(setting: Setting) -> Iterator[Figure]:
     caption += f" Not shown: {missing} without all of these tasks." if missing else ""
     chart = Bars(rows=rows, series="part", keys=_GROUPS, x=Axis("mean top-1 accuracy", zero=True))
     if rows:
-        yield _figure("Accuracy by group of tasks", chart, caption, wide=True)
+        yield Figure("Means by group of tasks", chart, caption=caption, wide=True)
 
 
 def _kinds(setting: Setting) -> Iterator[Figure]:
-    """Draw a setting's models as separate kinds among the kinds of published methods (Figure 2)."""
-    if not (rows := kind_means(setting.rows, setting.size)) or not setting.rows:
-        return
-    caption = "Means over the methods of a kind, lines are one standard deviation over them. Published methods were "
-    caption += "fine-tuned, lightweight."
+    """Draw the means by kind of published methods and group of tasks (Figure 2)."""
+    caption = "Means over the methods of a kind, lines are one standard deviation over them."
     axis = Axis("mean top-1 accuracy", zero=True)
-    yield _figure("Kinds of methods", Bars(rows=rows, y="group", series="kind", vertical=True, x=axis), caption)
+    if rows := kind_means(setting.rows):
+        yield _figure("Kinds of methods", Bars(rows=rows, y="group", series="kind", vertical=True, x=axis), caption)
 
 
 def _pairs(setting: Setting) -> Iterator[Figure]:
@@ -215,67 +198,48 @@ def _pairs(setting: Setting) -> Iterator[Figure]:
         yield Figure(title, chart, wide=len(found) > 1)
 
 
-def _aggregations(setting: Setting) -> Iterator[Figure]:
-    """Draw Kendall's tau between ways to aggregate (Table 4, and the rest of its matrix)."""
-    scores = setting.rows
-    if len(scores) < 3 or len(shared_tasks(scores)) < 2:
-        return
-    tasks, table = score_matrix(scores)
-    ways = aggregations([task.data for task in tasks], [task.group for task in tasks])
-    names, taus = tau_matrix(table, published_aggregations() if scores[0].source else ways)
-    if np.isnan(taus[0, 1:]).all():  # all models are equal
-        return
-    rows = [
-        {"x": names[j], "y": names[i], "value": float(tau), "shown": f"{tau:.2f}"}
-        for (i, j), tau in np.ndenumerate(taus)
-        if tau == tau
-    ]
-    caption = f"Kendall's tau between rankings of {len(scores)} models; 1 is the same order."
-    yield _figure("Do other aggregations rank these models alike?", Matrix(rows=rows, domain=(0.4, 1)), caption)
-
-
 def _metrics(setting: Setting) -> Iterator[Figure]:
     """Draw the models in the order of each metric (Figure 7)."""
-    panels, by_metric = [], metric_means(setting)
+    by_metric = metric_means(setting)
+    panels = []
     for metric, means in by_metric.items():
         ordered = sorted(means.items(), key=lambda item: -item[1])
         rows = [{"name": setting.names[row], "value": mean} for row, mean in ordered]
         panels.append(Bars(rows=rows, series="", x=Axis(METRICS[metric], kind="number", zero=True)))
-    if len(panels) < 2 or len(panels[0].rows) < 2:
-        return
     taus = [f"{METRICS[metric]} {tau:.2f}" for metric, tau in metric_agreement(by_metric).items()]
     caption = f"Kendall's tau with the ranking by top-1: {listed(taus)}." if taus else ""
-    chart = Panels(charts=panels, titles=[panel.x.title for panel in panels], columns=3)
-    yield _figure("Models in the order of each metric", chart, caption, wide=True)
+    if len(panels) > 1 and len(panels[0].rows) > 1:
+        chart = Panels(charts=panels, titles=[panel.x.title for panel in panels], columns=3)
+        yield _figure("Models in the order of each metric", chart, caption, wide=True)
 
 
-def _budgets(setting: Setting, *, by_task: bool = False) -> Iterator[Figure]:
-    """Draw accuracy over the number of steps: the mean over tasks (Figure 6), or task by task (Figures 19 and 20)."""
-    infos = {task: info for row in setting.budgets for task, info in row.tasks.items()}
-
-    def lines(tasks: Sequence[str], title: str) -> Lines:
-        rows = [row for row in setting.budgets if all(task in row.summaries for task in tasks)]
-        points = [{"name": setting.names[row.key], "steps": row.budget, "value": row.average(tasks)} for row in rows]
-        steps = Axis("steps of training", kind="log")
-        return Lines(rows=points, x="steps", x_axis=steps, y=Axis(title), height=160 if by_task else 260)
-
-    if infos and by_task:
-        titles = [info.title for info in infos.values()]
-        chart = Panels(charts=[lines([task], "top-1 accuracy") for task in infos], titles=titles)
-        yield _figure("Accuracy under a budget of steps, task by task", chart, wide=True)
-    elif tasks := shared_tasks(setting.budgets):
-        caption = f"Means over the {len(tasks)} tasks that all of them have."
-        yield _figure("Accuracy under a budget of steps", lines(tasks, "mean top-1 accuracy"), caption)
+def _budgets(setting: Setting) -> Iterator[Figure]:
+    """Draw accuracy over the number of steps: the mean over tasks (Figure 6), and each task (Figures 19 and 20)."""
+    shared, steps = shared_tasks(setting.budgets), Axis("steps of training", kind="log")
+    panels = {"mean": shared} if len(shared) > 1 else {}
+    panels |= {info.title: [task] for row in setting.budgets for task, info in row.tasks.items()}
+    rows = [
+        [
+            {"name": setting.names[row.key], "steps": row.budget, "value": row.average(tasks)}
+            for row in setting.budgets
+            if row.summaries.keys() >= {*tasks}
+        ]
+        for tasks in panels.values()
+    ]
+    charts = [Lines(rows=each, x="steps", x_axis=steps, y=Axis("top-1 accuracy"), height=160) for each in rows]
+    caption = f"The mean is over the {len(shared)} tasks that all have." if len(shared) > 1 else ""
+    if charts:
+        chart = Panels(charts=charts, titles=list(panels))
+        yield _figure("Accuracy under a budget of steps", chart, caption, wide=True)
 
 
 def _good_values(setting: Setting) -> Iterator[Figure]:
     """Draw which values of the hyper-parameters are good, task by task (Figures 8 to 11), one figure per model."""
-    for (model, adaptation), by_task in searches(setting).items():
+    for title, by_task in searches(setting).items():
         names = dict.fromkeys(name for found in by_task.values() for name in found)
         panels = [_good_panel(n, {task: found[n] for task, found in by_task.items() if n in found}) for n in names]
         caption = "Green: values of settings within two points of the best of the task; red: the best."
-        title = f"Good values: {setting.material.names[model]} ({adaptation})"
-        yield _figure(title, Panels(charts=panels, columns=4), caption, wide=True)
+        yield _figure(f"Good values: {title}", Panels(charts=panels, columns=4), caption, wide=True)
 
 
 def _good_panel(name: str, found: Mapping[str, Sensitivity]) -> Dots:
@@ -298,16 +262,15 @@ def _violins(setting: Setting) -> Iterator[Figure]:
 
     Of more than two tasks, those of the paper are shown, or the first two.
     """
-    for (model, adaptation), by_task in searches(setting).items():
+    for title, by_task in searches(setting).items():
         usual = [task for task in _VIOLINS if task in by_task]
         for task in list(by_task) if len(by_task) <= 2 else usual or list(by_task)[:2]:
             found = by_task[task]
             panels = [_violin(each) for each in found.values() if len(each.scores or each.binned) > 1]
             best = listed([f"{name} {_short(each.best)}" for name, each in found.items()])
             caption = f"Mirrored densities of validation accuracy, by value or by range of values. Best: {best}."
-            title = f"All settings on {task}: {setting.material.names[model]} ({adaptation})"
             if panels:
-                yield _figure(title, Panels(charts=panels, columns=3), caption, wide=True)
+                yield _figure(f"All settings on {task}: {title}", Panels(charts=panels, columns=3), caption, wide=True)
 
 
 def _violin(found: Sensitivity) -> Distribution:
@@ -391,7 +354,6 @@ def _scaled(material: Material, scores: Mapping[str, float], title: str, axis: s
 
 
 _LIGHT: tuple[Adaptation, ...] = ("lightweight",)
-_BUDGETS = f"it takes results of fixed budgets. {_RUN} --budgets 40,100,400,1000"
 _SEARCH = f"it takes a search of many settings. {_RUN} --adaptation finetune --sweep heavyweight"
 FIGURES: Mapping[str, FigureKind] = {
     "groups": FigureKind("Figure 3", _groups, published=_LIGHT),
@@ -399,12 +361,12 @@ FIGURES: Mapping[str, FigureKind] = {
     "pairs": FigureKind("Figures 4 and 15", _pairs, published=("lightweight", "heavyweight")),
     "linear": FigureKind("Figures 5 and 16", across=_linear, published=("linear", "lightweight")),
     "sweeps": FigureKind("Figure 14", across=_sweeps, published=("lightweight", "heavyweight")),
-    "aggregations": FigureKind("Table 4", _aggregations, published=_LIGHT),
     "metrics": FigureKind(
         "Figure 7", _metrics, needs=f"it takes two models, and the paper prints no numbers of its own. {_RUN}"
     ),
-    "budgets": FigureKind("Figure 6", _budgets, needs=_BUDGETS),
-    "task-budgets": FigureKind("Figures 19 and 20", partial(_budgets, by_task=True), needs=_BUDGETS),
+    "budgets": FigureKind(
+        "Figures 6, 19 and 20", _budgets, needs=f"it takes results of fixed budgets. {_RUN} --budgets 40,100,400,1000"
+    ),
     "good-values": FigureKind("Figures 8 to 11", _good_values, needs=_SEARCH),
     "violins": FigureKind("Figures 12 and 13", _violins, needs=_SEARCH),
     "scale": FigureKind(
