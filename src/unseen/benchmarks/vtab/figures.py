@@ -41,7 +41,6 @@ from unseen.reports.charts import (
     PALETTE,
     Axis,
     Bars,
-    Chart,
     Distribution,
     Dots,
     Key,
@@ -49,9 +48,7 @@ from unseen.reports.charts import (
     Panels,
     Scatter,
     interval_fields,
-    to_spec,
 )
-from unseen.reports.theme import CONTAINER, PANEL_WIDTH, Spec
 from unseen.reports.wording import family, listed
 
 #: One colour per group of tasks, in all charts.
@@ -68,6 +65,8 @@ _POINTS = Axis("points of top-1 accuracy", kind="points", zero=True)
 #: The tasks of Figures 12 and 13.
 _VIOLINS = ("CIFAR-100", "DMLab")
 _RUN = "Make some with: unseen vtab run"
+#: Returns the figures of some settings.
+Draw = Callable[[Sequence[Setting]], Iterable[Figure]]
 
 
 @dataclass(frozen=True)
@@ -76,15 +75,12 @@ class FigureKind:
 
     Attributes:
         paper: its number there.
-        setting: draws it for one setting; None if it relates several.
-        across: draws it for all settings together.
         published: the tables of [P] that it is drawn for; empty if [P] does not print the numbers.
         needs: which results it needs.
     """
 
     paper: str
-    setting: Callable[[Setting], Iterable[Figure]] | None = None
-    across: Callable[[Sequence[Setting]], Iterable[Figure]] | None = None
+    draw: Draw
     published: Sequence[Adaptation] = ()
     needs: str = f"there are no VTAB results of that study. {_RUN}"
 
@@ -105,49 +101,25 @@ def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", publish
     kind, figures = FIGURES[name], []
     if published:
         chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
-        figures = _titled(_figures(kind, chosen), f"published, {size} examples")
-    figures += _figures(kind, own)
+        figures = _titled(kind.draw(chosen), f"published, {size} examples")
+    figures += kind.draw(own)
     if not figures:
         raise DataError(f"there is nothing to draw {kind.paper} of: {kind.needs}")
     return figures
 
 
-def setting_figures(setting: Setting) -> list[Figure]:
-    """Return all figures of one setting."""
-    return [figure for kind in FIGURES.values() if kind.setting for figure in kind.setting(setting)]
+def page_figures(own: Sequence[Setting]) -> list[Figure]:
+    """Return all figures of a user's results."""
+    return [figure for kind in FIGURES.values() for figure in kind.draw(own)]
 
 
-def across_figures(own: Sequence[Setting]) -> list[Figure]:
-    """Return all figures that relate settings."""
-    return [figure for kind in FIGURES.values() if kind.across for figure in kind.across(own)]
-
-
-def one_spec(figures: Sequence[Figure]) -> Mapping[str, object]:
-    """Return several figures as one, each under its title."""
-    if len(figures) == 1:
-        return figures[0].vega
-    parts: list[Spec] = []
-    for figure in figures:
-        spec = {name: value for name, value in figure.vega.items() if name not in ("config", "params")}
-        own = {"width": PANEL_WIDTH} if spec.get("width") == CONTAINER else {}
-        parts.append({**spec, **own, "title": figure.title})
-    return to_spec({"concat": parts, "columns": 1, "resolve": {"scale": {"color": "independent"}}})
-
-
-def _figures(kind: FigureKind, settings: Sequence[Setting]) -> list[Figure]:
-    found = list(kind.across(settings)) if kind.across and settings else []
-    if kind.setting:
-        for setting in settings:
-            found += _titled(kind.setting(setting), setting.group.words)
-    return found
+def _each(draw_one: Callable[[Setting], Iterable[Figure]]) -> Draw:
+    """Return a function that draws settings one by one; titles state what distinguishes them."""
+    return lambda settings: [f for setting in settings for f in _titled(draw_one(setting), setting.group.words)]
 
 
 def _titled(figures: Iterable[Figure], words: str) -> list[Figure]:
     return [replace(figure, title=f"{figure.title} · {words}") if words else figure for figure in figures]
-
-
-def _figure(title: str, chart: Chart, caption: str = "", *, wide: bool = False) -> Figure:
-    return Figure(title, chart, "", caption, wide, folded=True)
 
 
 def _task_bars(values: Mapping[TaskInfo, float], axis: Axis = _TAU) -> Bars:
@@ -160,6 +132,7 @@ def _task_bars(values: Mapping[TaskInfo, float], axis: Axis = _TAU) -> Bars:
 # ---- one setting -----------------------------------------------------------------------------------------------------
 
 
+@_each
 def _groups(setting: Setting) -> Iterator[Figure]:
     """Draw the means by group of tasks of rows with the same tasks (Figure 3)."""
     parts: dict[str, list[str]] = {}
@@ -180,14 +153,18 @@ def _groups(setting: Setting) -> Iterator[Figure]:
         yield Figure("Means by group of tasks", chart, caption=caption, wide=True)
 
 
+@_each
 def _kinds(setting: Setting) -> Iterator[Figure]:
     """Draw the means by kind of published methods and group of tasks (Figure 2)."""
     caption = "Means over the methods of a kind, lines are one standard deviation over them."
     axis = Axis("mean top-1 accuracy", zero=True)
     if rows := kind_means(setting.rows):
-        yield _figure("Kinds of methods", Bars(rows=rows, y="group", series="kind", vertical=True, x=axis), caption)
+        yield Figure(
+            "Kinds of methods", Bars(rows=rows, y="group", series="kind", vertical=True, x=axis), caption=caption
+        )
 
 
+@_each
 def _pairs(setting: Setting) -> Iterator[Figure]:
     """Draw the differences of two rows by task (Figures 4 and 15)."""
     found, names = pairs(setting.rows), setting.names
@@ -198,6 +175,7 @@ def _pairs(setting: Setting) -> Iterator[Figure]:
         yield Figure(title, chart, wide=len(found) > 1)
 
 
+@_each
 def _metrics(setting: Setting) -> Iterator[Figure]:
     """Draw the models in the order of each metric (Figure 7)."""
     by_metric = metric_means(setting)
@@ -210,9 +188,10 @@ def _metrics(setting: Setting) -> Iterator[Figure]:
     caption = f"Kendall's tau with the ranking by top-1: {listed(taus)}." if taus else ""
     if len(panels) > 1 and len(panels[0].rows) > 1:
         chart = Panels(charts=panels, titles=[panel.x.title for panel in panels], columns=3)
-        yield _figure("Models in the order of each metric", chart, caption, wide=True)
+        yield Figure("Models in the order of each metric", chart, caption=caption, wide=True)
 
 
+@_each
 def _budgets(setting: Setting) -> Iterator[Figure]:
     """Draw accuracy over the number of steps: the mean over tasks (Figure 6), and each task (Figures 19 and 20)."""
     shared, steps = shared_tasks(setting.budgets), Axis("steps of training", kind="log")
@@ -230,16 +209,17 @@ def _budgets(setting: Setting) -> Iterator[Figure]:
     caption = f"The mean is over the {len(shared)} tasks that all have." if len(shared) > 1 else ""
     if charts:
         chart = Panels(charts=charts, titles=list(panels))
-        yield _figure("Accuracy under a budget of steps", chart, caption, wide=True)
+        yield Figure("Accuracy under a budget of steps", chart, caption=caption, wide=True)
 
 
+@_each
 def _good_values(setting: Setting) -> Iterator[Figure]:
     """Draw which values of the hyper-parameters are good, task by task (Figures 8 to 11), one figure per model."""
     for title, by_task in searches(setting).items():
         names = dict.fromkeys(name for found in by_task.values() for name in found)
         panels = [_good_panel(n, {task: found[n] for task, found in by_task.items() if n in found}) for n in names]
         caption = "Green: values of settings within two points of the best of the task; red: the best."
-        yield _figure(f"Good values: {title}", Panels(charts=panels, columns=4), caption, wide=True)
+        yield Figure(f"Good values: {title}", Panels(charts=panels, columns=4), caption=caption, wide=True)
 
 
 def _good_panel(name: str, found: Mapping[str, Sensitivity]) -> Dots:
@@ -257,20 +237,22 @@ def _good_panel(name: str, found: Mapping[str, Sensitivity]) -> Dots:
     return Dots(rows=rows, y="task", series="kind", keys=_GOOD, x=axis, width=170)
 
 
+@_each
 def _violins(setting: Setting) -> Iterator[Figure]:
     """Draw how all settings of a search did, by value of each hyper-parameter (Figures 12 and 13), per model.
 
-    Of more than two tasks, those of the paper are shown, or the first two.
+    The tasks of the paper are shown, or the first two.
     """
     for title, by_task in searches(setting).items():
-        usual = [task for task in _VIOLINS if task in by_task]
-        for task in list(by_task) if len(by_task) <= 2 else usual or list(by_task)[:2]:
+        for task in [task for task in _VIOLINS if task in by_task] or list(by_task)[:2]:
             found = by_task[task]
             panels = [_violin(each) for each in found.values() if len(each.scores or each.binned) > 1]
             best = listed([f"{name} {_short(each.best)}" for name, each in found.items()])
             caption = f"Mirrored densities of validation accuracy, by value or by range of values. Best: {best}."
             if panels:
-                yield _figure(f"All settings on {task}: {title}", Panels(charts=panels, columns=3), caption, wide=True)
+                yield Figure(
+                    f"All settings on {task}: {title}", Panels(charts=panels, columns=3), caption=caption, wide=True
+                )
 
 
 def _violin(found: Sensitivity) -> Distribution:
@@ -284,6 +266,7 @@ def _short(value: object) -> str:
     return f"{value:.2g}" if isinstance(value, float) else str(value)
 
 
+@_each
 def _unseen_tasks(setting: Setting) -> Iterator[Figure]:
     """Draw how well other tasks predict the ranking on a task (Figure 21)."""
     if len(setting.rows) < 3 or not {*DECATHLON} < {*shared_tasks(setting.rows)}:
@@ -300,7 +283,7 @@ def _unseen_tasks(setting: Setting) -> Iterator[Figure]:
     caption = f"On average tau is {both[0]:.2f} with all other tasks and {both[1]:.2f} with the four that the Visual "
     caption += "Decathlon shares with VTAB. After Figure 21: scores on the Decathlon's other tasks are not published."
     chart = Panels(charts=panels, titles=titles)
-    yield _figure("What predicts an unseen task?", chart, caption, wide=True)
+    yield Figure("What predicts an unseen task?", chart, caption=caption, wide=True)
 
 
 # ---- several settings ------------------------------------------------------------------------------------------------
@@ -312,7 +295,7 @@ def _linear(own: Sequence[Setting]) -> Iterator[Figure]:
     caption = "Kendall's tau between the rankings of the same {} models; tasks on which one of the two gives all "
     caption += "models the same score are not shown."
     for count, taus in linear_taus(own):
-        yield _figure(title, _task_bars(taus), caption.format(count))
+        yield Figure(title, _task_bars(taus), caption=caption.format(count))
 
 
 def _sweeps(own: Sequence[Setting]) -> Iterator[Figure]:
@@ -322,55 +305,58 @@ def _sweeps(own: Sequence[Setting]) -> Iterator[Figure]:
     chart = Panels(charts=[_task_bars(points, _POINTS) for points in gains.values()], titles=list(gains))
     caption = f"Points of top-1 accuracy, heavyweight less lightweight. Mean gains: {listed(means)}."
     if gains:
-        yield _figure("What the heavyweight search gains", chart, caption, wide=True)
+        yield Figure("What the heavyweight search gains", chart, caption=caption, wide=True)
 
 
-def _scale(own: Sequence[Setting]) -> Iterator[Figure]:
-    """Draw scores over the number of parameters: means over VTAB's tasks (Figure 17), and ImageNet (Figure 18)."""
-    for setting in own:
-        tasks = reference_tasks(setting.rows)
-        means = {row.model: row.average(tasks) for row in setting.rows if row.adaptation != "scratch"}
-        scaled = _scaled(setting.material, means, "Larger models", f"mean top-1 over {len(tasks)} tasks")
-        yield from _titled(scaled, setting.group.words)
+@_each
+def _scale(setting: Setting) -> Iterator[Figure]:
+    """Draw means over VTAB's tasks by the number of parameters (Figure 17)."""
+    tasks = reference_tasks(setting.rows)
+    means = {row.model: row.average(tasks) for row in setting.rows if row.adaptation != "scratch"}
+    yield from _scaled(setting.material, means, "Larger models", f"mean top-1 over {len(tasks)} tasks")
+
+
+def _imagenet(own: Sequence[Setting]) -> Iterator[Figure]:
+    """Draw the accuracy on ImageNet, if it was probed, by the number of parameters (Figure 18)."""
     found: dict[str, list[float]] = {}
-    for result in own[0].material.results:
+    for result in own[0].material.results if own else ():
         if result.ok and result.cell.benchmark == IMAGENET_BENCHMARK and result.cell.dataset.startswith("imagenet:"):
             found.setdefault(result.cell.model, []).append(result.metrics["top1"])
     tops = {model: float(np.median(values)) for model, values in found.items()}
-    yield from _scaled(own[0].material, tops, "Larger models on ImageNet", "top-1 on ImageNet")
+    if tops:
+        yield from _scaled(own[0].material, tops, "Larger models on ImageNet", "top-1 on ImageNet")
 
 
 def _scaled(material: Material, scores: Mapping[str, float], title: str, axis: str) -> Iterator[Figure]:
     rows = [
         {"name": material.names[model], "family": family(model, material.cards), "value": score}
-        | {"parameters": card.parameters / 1e6, "width": card.feature_dim or 1}
+        | {"parameters": card.parameters / 1e6}
         for model, score in scores.items()
         if (card := material.cards.get(model)) and card.parameters
     ]
     size = Axis("parameters (millions)", kind="log")
-    chart = Scatter(rows=rows, x="parameters", x_axis=size, y=Axis(axis), series="family", size="width", label="name")
     if len(rows) > 1:
-        yield _figure(title, chart, "Colour is the family, size the width of the features.")
+        chart = Scatter(rows=rows, x="parameters", x_axis=size, y=Axis(axis), series="family", label="name")
+        yield Figure(title, chart, caption="Colour is the family.")
 
 
 _LIGHT: tuple[Adaptation, ...] = ("lightweight",)
+_BOTH: tuple[Adaptation, ...] = ("lightweight", "heavyweight")
 _SEARCH = f"it takes a search of many settings. {_RUN} --adaptation finetune --sweep heavyweight"
+_KNOWN = f"it takes two models whose numbers of parameters are known. {_RUN}"
+_BUDGETS = f"it takes results of fixed budgets. {_RUN} --budgets 40,100,400,1000"
+_TWO = f"it takes two models, and the paper prints no numbers of its own. {_RUN}"
 FIGURES: Mapping[str, FigureKind] = {
-    "groups": FigureKind("Figure 3", _groups, published=_LIGHT),
-    "kinds": FigureKind("Figure 2", _kinds, published=_LIGHT),
-    "pairs": FigureKind("Figures 4 and 15", _pairs, published=("lightweight", "heavyweight")),
-    "linear": FigureKind("Figures 5 and 16", across=_linear, published=("linear", "lightweight")),
-    "sweeps": FigureKind("Figure 14", across=_sweeps, published=("lightweight", "heavyweight")),
-    "metrics": FigureKind(
-        "Figure 7", _metrics, needs=f"it takes two models, and the paper prints no numbers of its own. {_RUN}"
-    ),
-    "budgets": FigureKind(
-        "Figures 6, 19 and 20", _budgets, needs=f"it takes results of fixed budgets. {_RUN} --budgets 40,100,400,1000"
-    ),
+    "groups": FigureKind("Figure 3", _groups, _LIGHT),
+    "kinds": FigureKind("Figure 2", _kinds, _LIGHT),
+    "pairs": FigureKind("Figures 4 and 15", _pairs, _BOTH),
+    "linear": FigureKind("Figures 5 and 16", _linear, ("linear", "lightweight")),
+    "sweeps": FigureKind("Figure 14", _sweeps, _BOTH),
+    "metrics": FigureKind("Figure 7", _metrics, needs=_TWO),
+    "budgets": FigureKind("Figures 6, 19 and 20", _budgets, needs=_BUDGETS),
     "good-values": FigureKind("Figures 8 to 11", _good_values, needs=_SEARCH),
     "violins": FigureKind("Figures 12 and 13", _violins, needs=_SEARCH),
-    "scale": FigureKind(
-        "Figures 17 and 18", across=_scale, needs=f"it takes two models whose numbers of parameters are known. {_RUN}"
-    ),
-    "unseen-tasks": FigureKind("Figure 21", _unseen_tasks, published=_LIGHT),
+    "scale": FigureKind("Figure 17", _scale, needs=_KNOWN),
+    "imagenet": FigureKind("Figure 18", _imagenet, needs=f"it takes probes on ImageNet. {_KNOWN}"),
+    "unseen-tasks": FigureKind("Figure 21", _unseen_tasks, _LIGHT),
 }

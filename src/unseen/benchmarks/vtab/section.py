@@ -15,7 +15,7 @@ from unseen.benchmarks.vtab.analysis import (
     shared_tasks,
     vtab_settings,
 )
-from unseen.benchmarks.vtab.figures import across_figures, setting_figures
+from unseen.benchmarks.vtab.figures import page_figures
 from unseen.benchmarks.vtab.published_tables import (
     ScoreTable,
     Size,
@@ -88,8 +88,8 @@ def _prose(settings: Sequence[Setting]) -> list[str]:
 vtab_section = SectionSpec(
     title="VTAB: unseen tasks, with few labels",
     settings=lambda material, _: [(setting.group.words, setting) for setting in vtab_settings(material)],
-    blocks=(_answer, setting_figures, _setting_tables),
-    common=(_prose, across_figures),
+    blocks=(_answer, _setting_tables),
+    common=(_prose, page_figures),
     models=lambda setting: [result.cell.model for result in setting.group.results],
 )
 

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from unseen.benchmarks import Workbench
 from unseen.benchmarks.vtab.analysis import linear_taus, published_settings, vtab_settings
-from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
+from unseen.benchmarks.vtab.figures import FIGURES, draw
 from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.published_tables import (
     Size,
@@ -122,12 +122,11 @@ def chart(
     home: HomeOption = None,
 ) -> None:
     results = _stored_results(study, home) if study and only != "published" else []
-    own = vtab_settings(Material(results, _cards_of(results, home) if name == "scale" else {}))
+    own = vtab_settings(Material(results, _cards_of(results, home) if name in ("scale", "imagenet") else {}))
     figures = draw(name, own, size=size, published=only != "own")
-    save_chart(one_spec(figures), out)
-    for figure in figures:
-        say(f"{figure.title}. {figure.description}")
-    say(f"Chart: {out}")
+    for number, figure in enumerate(figures, 1):
+        path = save_chart(figure.vega, out if number == 1 else out.with_stem(f"{out.stem}-{number}"))
+        say(f"{path}: {figure.title}. {figure.description}")
 
 
 def analyse(
