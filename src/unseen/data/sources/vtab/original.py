@@ -136,30 +136,18 @@ def _read_dtd(place: Path, part: str) -> Part:
 
 
 def _read_sun397(place: Path, part: str) -> Part:
-    """Read folders by first letter and class, `a/abbey/sun_*.jpg`; some classes are one folder deeper.
+    """Read folders by first letter and class, `a/abbey/sun_*.jpg`, by the three lists that come with TFDS.
 
-    The published split is three lists that come with TFDS (`sun397_tfds_tr.txt`, `_va.txt`, `_te.txt`). They are used
-    if they are beside the images; otherwise the images are split 70 : 10 : 20. TFDS' key: the path after a slash.
+    TFDS' key: the path after a slash.
 
     Differs:    TFDS shrinks images to 120,000 pixels and encodes them again; here they are unchanged. It leaves out one
                 listed image that it cannot decode, which would be number 66,481 of train: not among the first 800
     """
-    lists = list(files_of("sun397").splits.values())
-    paths = {name: p for name in lists for p in (place.parent / name, place / name) if p.exists()}
-    if len(paths) == len(lists):
-        names = [line.lstrip("/") for line in _lines(paths[part])]
-        return _in_class_folders(place, "sun397", names), [f"/{name}" for name in names]
-    names = [
-        name
-        for letter in subfolders(place)
-        for name in find_images(place / letter, f"{letter}/", links=lambda path: path.count("/") == 1).names
-    ]
-    if not names:
-        raise DataError(f"{place} has no images in folders such as a/abbey.")
-    every = _in_class_folders(place, "sun397", names).as_recorded("", [f"/{name}" for name in names])
-    own = f"its splits are drawn here: {', '.join(lists)} of TFDS are not beside the images"
-    rows = np.split(np.arange(len(names)), [round(0.7 * len(names)), round(0.8 * len(names))])[lists.index(part)]
-    return replace(every.take(rows), own=own), ()
+    path = next((p for p in (place.parent / part, place / part) if p.exists()), None)
+    if path is None:
+        raise DataError(f"{part} is not beside {place}: the lists of the splits are in {vtab_task('sun397').expects}.")
+    names = [line.lstrip("/") for line in _lines(path)]
+    return _in_class_folders(place, "sun397", names), [f"/{name}" for name in names]
 
 
 def _read_pets(place: Path, part: str) -> Part:
