@@ -184,7 +184,7 @@ def how_to_fetch(task: VtabTask, root: Path) -> str:
     if files := published_files(task.data):
         return f"unseen vtab fetch {task.name} --root {root} downloads {', '.join(file.described() for file in files)}."
     names = ", ".join(_downloads().by_hand[task.data])
-    return f"Download {names} from {task.url} by hand; no checksum is published."
+    return f"Download {names} from {task.url} by hand; no checksum is published." if names else ""
 
 
 def packed_files(data: str, root: Path) -> list[str]:
@@ -200,7 +200,8 @@ def packed_files(data: str, root: Path) -> list[str]:
             found.append(f"{path} has {size:,} of {file.checksum.size:,} bytes: remove it and fetch it again.")
         elif file is None or file.unpack:
             target = root / file.folder if file is not None else path.parent
-            found.append(f"{path} ({size:,} bytes) has to be unpacked: {_command(path, target)}.")
+            what = str(path.parent / file.described()) if file is not None else f"{path} ({size:,} bytes)"
+            found.append(f"{what} has to be unpacked: {_command(path, target)}.")
     return found
 
 

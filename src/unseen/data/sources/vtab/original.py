@@ -145,7 +145,7 @@ def _read_sun397(place: Path, part: str) -> Part:
     """
     path = next((p for p in (place.parent / part, place / part) if p.exists()), None)
     if path is None:
-        raise DataError(f"{part} is not beside {place}: the lists of the splits are in {vtab_task('sun397').expects}.")
+        raise DataError(f"{part} is not beside {place}. Images need the lists: {vtab_task('sun397').expects}.")
     names = [line.lstrip("/") for line in _lines(path)]
     return _in_class_folders(place, "sun397", names), [f"/{name}" for name in names]
 
@@ -278,7 +278,6 @@ READERS: Mapping[str, Callable[[Path, str], Part]] = {
     "kitti": readers.read_kitti,
     "pets": _read_pets,
     "resisc45": partial(_read_one_set, "resisc45"),
-    "retinopathy": readers.read_retinopathy,
     "smallnorb": readers.read_smallnorb,
     "sun397": _read_sun397,
     "svhn": _read_svhn,

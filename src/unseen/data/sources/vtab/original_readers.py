@@ -1,29 +1,25 @@
-"""Readers of the original files that need more than a list of images: KITTI, dSprites, smallNORB, retinopathy, PCam.
+"""Readers of the original files that need more than a list of images: KITTI, dSprites, smallNORB, PCam.
 
 Each reader returns one official split: its examples, and what TFDS calls them (None: their numbers).
 """
 
 from __future__ import annotations
 
-import csv
 import gzip
 import math
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, cast
 
 import numpy as np
-from PIL import Image, ImageFilter
 
 from unseen.core.arrays import AnyArray, IntArray, Pixels
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.guard import allowance, guarded, read_limited, reader
 from unseen.data.archives import read_zipped
-from unseen.data.decode import decode_rgb
 from unseen.data.matlab import try_hdf5
 from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files, from_pixels
 from unseen.data.sources.vtab.tfds import NO_VEHICLE
@@ -232,54 +228,6 @@ def read_matrix(path: Path) -> AnyArray:
     if len(data) != start + math.prod(shape) * dtype.itemsize:
         raise DataError(f"cannot read {path}: an array of {shape} in {len(data):,} bytes. Get it again.")
     return np.frombuffer(data, dtype, offset=start).reshape(shape)
-
-
-# Diabetic Retinopathy (Kaggle 2015): photographs of eyes, levels 0 to 4. TFDS' key: the name without extension.
-#
-# Paper:      the images as TFDS `btgraham-300` has them, after Ben Graham's winning entry
-# Implements: the eye scaled to a radius of 300, four times the difference from a local mean plus 128, a disc of 0.9 of
-#             the radius on grey, cropped to it
-# Differs:    no JPEG in between (TFDS stores quality 72), and Pillow's resampling and blur instead of OpenCV's
-
-_LEVELS = ("none", "mild", "moderate", "severe", "proliferative")
-_RADIUS = 300
-_DISC = 0.9
-
-
-def read_retinopathy(place: Path, part: str) -> Part:
-    """Read a split of the competition: public test images are for validation, private ones for testing."""
-    folder, table, *usage = part.split()
-    rows = [row for row in _read_levels(place / table) if row[2] in usage or not usage]
-    labels = np.array([level for _, level, _ in rows], np.int64)
-    found = from_files(place, [f"{folder}/{image}.jpeg" for image, _, _ in rows], {"label": labels}, _LEVELS)
-    return replace(found, open=partial(_open_eye, found.open)), [image for image, _, _ in rows]
-
-
-def _open_eye(image: Callable[[int], Image.Image], i: int) -> Image.Image:
-    return flatten_eye(decode_rgb(image(i)))
-
-
-def flatten_eye(image: Image.Image, radius: int = _RADIUS) -> Image.Image:
-    """Return an eye of known size under even light, on grey."""
-    brightness = np.asarray(image, np.float64)[image.height // 2].sum(axis=1)
-    half = np.count_nonzero(brightness > brightness.mean() / 10) / 2
-    scale = radius / (half if half >= 1 else image.height / 2)  # a black middle: take the whole height for the eye
-    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    eye = image.resize(size, Image.Resampling.BILINEAR)
-    local = np.asarray(eye.filter(ImageFilter.GaussianBlur(radius / 30)), np.float32)
-    even = np.clip(4 * (np.asarray(eye, np.float32) - local) + 128, 0, 255)
-    disc = int(radius * _DISC)
-    y, x = np.ogrid[: size[1], : size[0]]
-    inside = (x - size[0] // 2) ** 2 + (y - size[1] // 2) ** 2 <= disc**2
-    pixels = np.where(inside[..., None], even, 128).astype(np.uint8)
-    top, left = max(size[1] // 2 - disc, 0), max(size[0] // 2 - disc, 0)
-    return Image.fromarray(pixels[top : size[1] // 2 + disc, left : size[0] // 2 + disc])
-
-
-@reader("a table with image and level")
-def _read_levels(path: Path) -> list[tuple[str, int, str]]:
-    with path.open(encoding="utf-8", newline="") as stream:
-        return [(row["image"], int(row["level"]), row.get("Usage", "")) for row in csv.DictReader(stream)]
 
 
 # PatchCamelyon: HDF5 files of patches and of labels, per split. Needs the `vtab` extra (h5py).
