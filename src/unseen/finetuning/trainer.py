@@ -63,7 +63,7 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Decay = Literal["step", "cosine"]
 #: Callback with the finished step, the number of steps, and the loss.
 Progress = Callable[[int, int, float], None]
-_CHECKPOINT_VERSION = 1
+_CHECKPOINT_VERSION = 2
 _HISTORY_POINTS = 100
 #: Attributes of a trainer whose state a checkpoint contains.
 _STATEFUL = ("module", "head", "optimizer", "scaler")
@@ -208,9 +208,7 @@ class Trainer:
         self.rates = StepSchedule(steps, warmup) if options.schedule == "step" else CosineSchedule(steps, warmup)
         trained, all_of_head = [p for p in self.module.parameters() if p.requires_grad], list(self.head.parameters())
         self.parameters = [*trained, *all_of_head]
-        groups: list[dict[str, object]] = [{"params": self.parameters, "scale": 1.0}]
-        if options.relative_rate != 1 and trained:
-            groups = [{"params": trained, "scale": options.relative_rate}, {"params": all_of_head, "scale": 1.0}]
+        groups = [{"params": trained, "scale": options.relative_rate}, {"params": all_of_head, "scale": 1.0}]
         self.optimizer = _optimizer(options, groups, self.learning_rate)
         self.autocast, scaled = _precision(self.device, options.precision)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
@@ -236,10 +234,9 @@ class Trainer:
         self.mean, self.std = (torch.tensor(each, device=self.device).view(1, 3, 1, 1) for each in both)
         self.history: list[tuple[int, float, float]] = []
         self.seconds, self.resumed_at, self.diverged_at = 0.0, 0, 0
-        self.throughput = 0.0
 
-    def run(self, checkpoint: Path | None, identity: str, progress: Progress | None, last: int) -> None:
-        """Perform the remaining steps up to `last`."""
+    def run(self, checkpoint: Path | None, identity: str, progress: Progress | None) -> None:
+        """Perform the remaining steps."""
         began = time.perf_counter()
         first = self._resume(checkpoint, identity)
         before = self.seconds
@@ -250,13 +247,11 @@ class Trainer:
         every = max(1, self.steps // _HISTORY_POINTS)
         losses: list[Tensor] = self._pending
         self._train_mode()
-        saved, latest, images = time.monotonic(), math.nan, 0
-        for step, batch in enumerate(self.batches.ahead(first, last if not self.diverged_at else first), start=first):
+        saved, latest = time.monotonic(), math.nan
+        last = first if self.diverged_at else self.steps
+        for step, batch in enumerate(self.batches.ahead(first, last), start=first):
             rate = self.learning_rate * self.rates.factor(step)
             losses.append(self.update(batch, rate))
-            if step == first:  # the first step allocates memory and chooses kernels
-                warm = time.perf_counter()
-            images += len(batch.labels) if step > first else 0
             done = step + 1
             if done % every == 0 or done == self.steps:
                 latest = float(torch.stack(losses).mean())
@@ -267,14 +262,13 @@ class Trainer:
                 self.stop.evaluate(self, done)
                 self._train_mode()
             self.seconds = before + time.perf_counter() - began
-            ended = done == last or self.diverged_at > 0
+            ended = done == self.steps or self.diverged_at > 0
             if checkpoint is not None and (ended or time.monotonic() - saved >= self.options.checkpoint_seconds):
                 save_state(checkpoint, identity, self._state(done))
                 saved = time.monotonic()
             if progress is not None:
                 progress(done, self.steps, latest)
             if ended:
-                self.throughput = images / (time.perf_counter() - warm)
                 break
 
     def _diverges(self) -> bool:
