@@ -356,12 +356,10 @@ def metric_agreement(means: Mapping[str, Mapping[str, float]]) -> dict[str, floa
     Args:
         means: by metric and row.
     """
-    base, found = means.get("top1", {}), {}
-    for metric, other in means.items():
-        rows = [row for row in base if row in other]
-        if metric != "top1" and len(rows) >= 3:
-            found[metric] = kendall_tau([base[row] for row in rows], [other[row] for row in rows])
-    return found
+    base = means.get("top1", {})
+    others = {metric: other for metric, other in means.items() if metric != "top1" and base.keys() == other.keys()}
+    values = list(base.values())
+    return {m: kendall_tau(values, [each[row] for row in base]) for m, each in others.items() if len(base) >= 3}
 
 
 def unseen_task_taus(rows: Sequence[ModelScores]) -> dict[TaskInfo, tuple[float, float]]:

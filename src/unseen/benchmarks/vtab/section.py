@@ -10,9 +10,6 @@ from unseen.benchmarks.vtab.analysis import (
     METRICS,
     ModelScores,
     Setting,
-    complete,
-    score_matrix,
-    shared_tasks,
     vtab_settings,
 )
 from unseen.benchmarks.vtab.figures import page_figures
@@ -25,7 +22,7 @@ from unseen.benchmarks.vtab.published_tables import (
 )
 from unseen.benchmarks.vtab.ranking import Ranking, rank
 from unseen.data.sources.vtab import vtab_tasks
-from unseen.metrics.aggregation import aggregations, agreement_with_mean, sampled_agreement
+from unseen.metrics.aggregation import agreement_with_mean
 from unseen.metrics.subsets import search_subsets
 from unseen.reports.blocks import (
     Headline,
@@ -72,8 +69,7 @@ def _answer(setting: Setting) -> Iterator[Part]:
 def _setting_tables(setting: Setting) -> list[Table]:
     if not (ranking := _ranking(setting)):
         return []
-    found = ranking.tables(setting.material.names, setting.group.older)
-    return [*found, *own_aggregation_tables(setting.scores)]
+    return ranking.tables(setting.material.names, setting.group.older)
 
 
 def _prose(settings: Sequence[Setting]) -> list[str]:
@@ -122,24 +118,6 @@ def aggregation_table(table: ScoreTable, size: Size) -> Table:
         rows.append([TableCell(name), *cells])
     caption = "Other ways to aggregate (Table 4): Kendall's tau with the mean, for the published methods"
     return Table(caption, ["aggregation", "paper", "here", "difference in standard deviations"], rows)
-
-
-def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
-    """Return Table 4 for a user's models: tau with the mean and its deviation over sampled seeds.
-
-    Empty for fewer than three models with all tasks, or fewer than two tasks.
-    """
-    rows = complete(own)
-    if len(rows) < 3 or len(shared_tasks(rows)) < 2:
-        return []
-    tasks, _ = score_matrix(rows)
-    runs = [[[100 * value for value in row.summaries[task.name].values] for task in tasks] for row in rows]
-    seeds = sorted({len(values) for row in runs for values in row})
-    found = sampled_agreement(runs, aggregations([task.data for task in tasks], [task.group for task in tasks]))
-    caption = f"Other ways to aggregate, for these {len(rows)} models: Kendall's tau with the mean, over 100 samples "
-    caption += f"of one of {' or '.join(map(str, seeds))} seeds"
-    cells = [[TableCell(name), tau_cell(tau), tau_cell(std)] for name, (tau, std) in found.items()]
-    return [Table(caption, ["aggregation", "tau", "deviation"], cells, folded=True)]
 
 
 def human_table() -> Table:

@@ -25,7 +25,6 @@ from unseen.benchmarks.vtab.section import (
     aggregation_table,
     human_table,
     literature_table,
-    own_aggregation_tables,
     subset_table,
     tau_cell,
 )
@@ -47,9 +46,6 @@ _SizeOption = Annotated[
 ]
 #: How models of tables without other information were adapted.
 _TUNED: dict[str, object] = {"adaptation": "finetune", "sweep": "lightweight"}
-_StudyOption = Annotated[
-    str | None, Option("--study", help="Also for the results of this study, such as vtab; without, the paper's.")
-]
 
 
 def check(
@@ -67,12 +63,12 @@ def check(
     for status in found:
         sizes = " / ".join(f"{status.sizes.get(s, 0):,}" for s in ("train", "val", "test")) if status.sizes else ""
         whose = status.selection.partition(",")[0]
-        row = [status.task, status.group, status.state, sizes, whose, *([status.hash] if hashes else [])]
-        rows.append([*row, status.source or status.advice])
+        hash_ = status.hash or status.split_hash
+        rows.append([status.task, status.group, status.state, sizes, whose, hash_, status.source or status.advice])
         notes += [f"{status.task}: {status.advice}"] if status.source and status.advice else []
-    columns = ["task", "group", "state", "train / val / test", "1,000 examples", *(["hash"] if hashes else [])]
-    columns.append("where, or what to do")
-    print_table(columns, rows)
+    print_table(
+        ["task", "group", "state", "train / val / test", "1,000 examples", "hash", "where, or what to do"], rows
+    )
     for note in notes:
         say(note)
     say(f"{sum(status.state == 'ready' for status in found)} of 19 tasks are ready.")
@@ -115,7 +111,9 @@ def chart(
     name: Annotated[str, Argument(metavar="NAME", help=f"One of: {', '.join(FIGURES)}.")],
     out: Annotated[Path, Option("--output", help="File to write: .html, .svg, .png or .pdf.")],
     size: _SizeOption = "1000",
-    study: _StudyOption = None,
+    study: Annotated[
+        str | None, Option("--study", help="Also for the results of this study, such as vtab; without, the paper's.")
+    ] = None,
     only: Annotated[
         Literal["published", "own"] | None, Option("--only", help="The published methods, or your results.")
     ] = None,
@@ -132,23 +130,15 @@ def chart(
 def analyse(
     size: _SizeOption = "1000",
     count: Annotated[int, Option(min=1, help="How many subsets to show.")] = 10,
-    study: _StudyOption = None,
-    home: HomeOption = None,
 ) -> None:
     table = score_table("lightweight", size)
-    tables = [aggregation_table(table, size)]
-    for setting in vtab_settings(Material(_stored_results(study, home))) if study else ():
-        if not (own := own_aggregation_tables(setting.scores)):
-            words = f" · {setting.group.words}" if setting.group.words else ""
-            say(f"Aggregations need three models and two tasks that all have{words}.")
-        tables += own
     _, taus = linear_taus(published_settings(size))[0]
     ordered = sorted(taus.items(), key=lambda item: -item[1])
     rows = [[TableCell(info.title), tau_cell(tau)] for info, tau in ordered]
     linear = Table("Linear against fine-tuning (Figure 5): Kendall's tau", ["task", "tau"], rows)
-    tables += [subset_table(table, size, count), linear, human_table()]
-    for each in [*tables, literature_table()]:
+    for each in (aggregation_table(table, size), subset_table(table, size, count), linear, human_table()):
         print_model(each)
+    print_model(literature_table())
     say(f"An unseen pair is ranked right with probability {unseen_pair_accuracy(table.scores):.3f}.")
     say(f"The others predict a left-out task with tau {left_out_taus(table.scores).mean():.3f}.")
 

@@ -74,7 +74,7 @@ def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
     status = TaskStatus(task.name, task.group, "missing", expected=expected_sizes(task))
     try:
         found = locate(task, root)
-        if found is None or found.place.is_file():
+        if found is None:
             packed = packed_files(task.data, root)
             advice = " ".join(packed) or f"{how_to_get(task)} {how_to_fetch(task, root)}"
             return replace(status, state="packed" if packed else "missing", advice=advice)
@@ -190,8 +190,7 @@ def how_to_fetch(task: VtabTask, root: Path) -> str:
 def packed_files(data: str, root: Path) -> list[str]:
     """Return what to do with each archive of a dataset that is below a root, up to two folders deep."""
     files = {file.name: file for file in published_files(data)}
-    others = {name.rpartition("/")[2] for name in files_of(data).archives}
-    names = {*files, *others, *_downloads().by_hand.get(data, ())} - {""}
+    names = {*files, *files_of(data).archives, *_downloads().by_hand.get(data, ())}
     present = {path for pattern in ("*", "*/*", "*/*/*") for path in root.glob(pattern) if path.name in names}
     found = []
     for path in sorted(present):

@@ -31,7 +31,7 @@ from unseen.data.sources.vtab.tfds import RecordFile, Records, first_number, ima
 
 
 def find_original(data: str, root: Path) -> Path | None:
-    """Return the folder with the original files of a dataset, or its packed archive, or None."""
+    """Return the folder with the original files of a dataset, or None."""
     places, known = files_of(data), {name.lower() for name in class_names(data)}
     for folder in (root / name for name in places.folders):
         if places.requires:
@@ -39,13 +39,11 @@ def find_original(data: str, root: Path) -> Path | None:
                 return folder
         elif folder.is_dir() and any(name.lower() in known for name in subfolders(folder)):
             return folder
-    return next((root / archive for archive in places.archives if (root / archive).is_file()), None)
+    return None
 
 
 def read_original(data: str, place: Path) -> dict[str, Examples]:
     """Return the official splits of a dataset, read from the place that `find_original` returned."""
-    if place.is_file():
-        raise DataError(f"{place} is packed, and single images cannot be read out of it: unpack it first (tar -xf).")
     read, found = READERS[data], {}
     for split, part in files_of(data).splits.items():
         examples, keys = read(place, part)
