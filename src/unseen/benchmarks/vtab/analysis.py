@@ -99,6 +99,7 @@ class ModelScores:
         """Return how the model was adapted, in words."""
         words = [_WAYS.get(self.adaptation, self.adaptation), "" if self.sweep == "lightweight" else self.sweep]
         words += ["by patches" if self.patches else "", "all examples" if self.size == "full" else ""]
+        words += [f"{self.budget:,} steps" if self.budget else ""]
         return ", ".join(filter(None, [*words, "published" if self.source else ""]))
 
     @property
@@ -197,30 +198,20 @@ class Setting:
     def size(self) -> Size:
         return _size_of(self.group.results[0].cell)
 
-    def by(self, metric: str) -> list[ModelScores]:
-        """Return one row per model and adaptation, without runs of a fixed budget."""
-        return [row for row in scores_of(self.group.results, metric) if not row.budget]
-
     @cached_property
     def scores(self) -> list[ModelScores]:
-        """Return one row per model and adaptation."""
-        return self.by("top1")
+        """Return one row per model and adaptation, or per model, adaptation and fixed budget of steps."""
+        return scores_of(self.group.results)
 
     @cached_property
     def rows(self) -> list[ModelScores]:
-        """Return the rows that have all tasks, best mean first."""
-        return complete(self.scores)
-
-    @cached_property
-    def budgets(self) -> list[ModelScores]:
-        """Return one row per model, adaptation and fixed budget (Figures 6, 19 and 20)."""
-        rows = [row for row in scores_of(self.group.results) if row.budget]
-        return sorted(rows, key=lambda row: (row.model, row.adaptation, row.budget))
+        """Return the rows that have all tasks, best mean first; none of fixed budgets."""
+        return complete([row for row in self.scores if not row.budget])
 
     @cached_property
     def names(self) -> dict[str, str]:
         """Return the name of each row by its key."""
-        return row_names([*self.scores, *self.budgets], self.material.names)
+        return row_names(self.scores, self.material.names)
 
 
 def vtab_settings(material: Material) -> list[Setting]:
@@ -297,14 +288,12 @@ def differences(first: ModelScores, second: ModelScores) -> dict[TaskInfo, float
 def pairs(rows: Sequence[ModelScores]) -> list[tuple[ModelScores, ModelScores]]:
     """Return the pairs of Figure 4: of the published methods those of [P]; else the best row and a reference.
 
-    The reference has random weights, or is the last row.
+    The reference is the last row.
     """
     named = {row.method: row for row in rows if row.source}
-    if named or not rows:
+    if named:
         return [(named[first], named[second]) for first, second in PAIRS if {first, second} <= named.keys()]
-    random = (row for row in rows if row.model.startswith("random:") or row.adaptation == "scratch")
-    second = next(random, rows[-1])
-    return [(rows[0], second)] if second is not rows[0] else []
+    return [(rows[0], rows[-1])] if len(rows) > 1 else []
 
 
 def sweep_gains(settings: Sequence[Setting]) -> list[tuple[ModelScores, dict[TaskInfo, float]]]:
@@ -345,7 +334,7 @@ def _related(settings: Sequence[Setting], first: Adaptation, second: Adaptation)
 
 def metric_means(setting: Setting) -> dict[str, dict[str, float]]:
     """Return the mean over tasks by metric and row, of rows that have all tasks (Figure 7)."""
-    by_metric = {metric: complete(setting.by(metric)) for metric in METRICS}
+    by_metric = {m: complete(scores_of(setting.group.results, m)) for m in METRICS if setting.rows}
     shared = shared_tasks([row for rows in by_metric.values() for row in rows])
     return {m: {row.key: row.average(shared) for row in rows} for m, rows in by_metric.items() if rows and shared}
 

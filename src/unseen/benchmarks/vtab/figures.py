@@ -194,18 +194,18 @@ def _metrics(setting: Setting) -> Iterator[Figure]:
 @_each
 def _budgets(setting: Setting) -> Iterator[Figure]:
     """Draw accuracy over the number of steps: the mean over tasks (Figure 6), and each task (Figures 19 and 20)."""
-    shared, steps = shared_tasks(setting.budgets), Axis("steps of training", kind="log")
+    budgets = [row for row in setting.scores if row.budget]
+    shared, steps, charts = shared_tasks(budgets), Axis("steps of training", kind="log"), []
     panels = {"mean": shared} if len(shared) > 1 else {}
-    panels |= {info.title: [task] for row in setting.budgets for task, info in row.tasks.items()}
-    rows = [
-        [
-            {"name": setting.names[row.key], "steps": row.budget, "value": row.average(tasks)}
-            for row in setting.budgets
+    panels |= {info.title: [task] for row in budgets for task, info in row.tasks.items()}
+    for tasks in panels.values():
+        rows = [
+            {"name": f"{setting.material.names[row.model]} ({row.adaptation})", "steps": row.budget}
+            | {"value": row.average(tasks)}
+            for row in budgets
             if row.summaries.keys() >= {*tasks}
         ]
-        for tasks in panels.values()
-    ]
-    charts = [Lines(rows=each, x="steps", x_axis=steps, y=Axis("top-1 accuracy"), height=160) for each in rows]
+        charts.append(Lines(rows=rows, x="steps", x_axis=steps, y=Axis("top-1 accuracy"), height=160))
     caption = f"The mean is over the {len(shared)} tasks that all have." if len(shared) > 1 else ""
     if charts:
         chart = Panels(charts=charts, titles=list(panels))

@@ -27,11 +27,11 @@ from unseen.benchmarks.vtab.published_tables import GROUPS
 from unseen.benchmarks.vtab.search import (
     BLANK,
     OF_SWEEP,
+    PEFT_BATCH,
     TRIALS,
     SealedTest,
     Selection,
     Trial,
-    recipe_settings,
     sample_settings,
 )
 from unseen.benchmarks.workbench import Wanted, Workbench
@@ -259,7 +259,9 @@ class VtabBenchmark(Benchmark):
         if self.sweep == "heavyweight":
             return sample_settings(self.trials, images=images, size=size, longest=self.longest)
         if self.sweep == "peft-1k":
-            found = recipe_settings(self.epochs, self.adamw_rates, self.weight_decays)
+            fixed = {"epochs": self.epochs, "batch_size": PEFT_BATCH, "optimizer": "adamw", "schedule": "cosine"}
+            recipe = product(self.adamw_rates, self.weight_decays)
+            found = [{"learning_rate": rate, "weight_decay": decay, **fixed} for rate, decay in recipe]
         else:
             grid = product((budget,) if budget else self.steps, self.learning_rates)
             found = [{"learning_rate": rate, "steps": steps, "batch_size": self.batch_size} for steps, rate in grid]
@@ -327,10 +329,8 @@ def _result(
 
 
 def _by_budget(cells: Sequence[Cell]) -> dict[int, list[Cell]]:
-    found: dict[int, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(cell.parameters.get("budget", 0), []).append(cell)
-    return found
+    budgets = [cell.parameters.get("budget", 0) for cell in cells]
+    return {b: [cell for cell, own in zip(cells, budgets, strict=True) if own == b] for b in dict.fromkeys(budgets)}
 
 
 def _seeds(cells: Sequence[Cell]) -> list[int]:

@@ -25,7 +25,6 @@ from unseen.results.table import (
     DisplayNames,
     Table,
     TableCell,
-    default_tables,
     findings_footnote,
     mark_of,
     summary_cell,
@@ -197,7 +196,7 @@ def rank(own: Sequence[ModelScores], literature: Sequence[ModelScores] = (), *, 
     intact = [row for row in whole if row.incomplete.keys().isdisjoint(tasks)]
     ranked, note = intact or whole, "" if intact else "Data are incomplete: not comparable with published numbers."
     unranked = sorted((row for row in own if row not in ranked), key=lambda row: row.key)
-    if intact and all(info.published for info in tasks.values()):
+    if intact and not own[0].budget and all(info.published for info in tasks.values()):
         for row in (*published_scores(table, size), *literature):
             (ranked if row.summaries.keys() >= tasks.keys() else unranked).append(row)
     return Ranking(setting, table, size, tasks, ranked, [(row, _lacks(row, tasks)) for row in unranked], note)
@@ -236,15 +235,10 @@ def compare(
 def vtab_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of VTAB for all outputs, setting by setting; results of fixed budgets have their own."""
     found: list[Table] = []
-    rest: list[Result] = []
     for setting in vtab_settings(Material(list(results))):
-        group = setting.group
-        if setting.scores:
-            first, *more = rank(setting.scores, setting=group.words).tables(names, group.older)
-            found += [replace(first, footnote=findings_footnote(group.results)), *more]
-        else:
-            rest += group.results
-    return [*found, *(default_tables(rest, names, metrics) if rest else [])]
+        first, *more = rank(setting.scores, setting=setting.group.words).tables(names, setting.group.older)
+        found += [replace(first, footnote=findings_footnote(setting.group.results)), *more]
+    return found
 
 
 def _lacks(row: ModelScores, tasks: Mapping[str, TaskInfo]) -> str:

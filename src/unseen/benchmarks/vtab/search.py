@@ -81,12 +81,6 @@ def _sample(rng: np.random.Generator, images: int, size: int) -> Trial:
     return found
 
 
-def recipe_settings(epochs: int, rates: Sequence[float], decays: Sequence[float]) -> list[Trial]:
-    """Return the grid of the recipe `peft-1k`: AdamW, a cosine schedule with warm-up, batches of 64."""
-    fixed = {"epochs": epochs, "batch_size": PEFT_BATCH, "optimizer": "adamw", "schedule": "cosine"}
-    return [{"learning_rate": rate, "weight_decay": decay, **fixed} for rate in rates for decay in decays]
-
-
 @final
 @dataclass(frozen=True)
 class Selection:

@@ -41,15 +41,15 @@ TAU = MetricStyle("tau", "tau")
 
 
 @lru_cache(maxsize=16)
-def _ranking(setting: Setting) -> Ranking | None:
-    """Return the ranking of a setting; None if all its results are of fixed budgets."""
-    return rank(setting.scores) if setting.scores else None
+def _ranking(setting: Setting) -> Ranking:
+    return rank(setting.scores)
 
 
 def _answer(setting: Setting) -> Iterator[Part]:
     """Yield the answer, its headline, and the mean over tasks of the best adaptation of each model."""
-    if not (ranking := _ranking(setting)):
+    if not setting.rows:
         return
+    ranking = _ranking(setting)
     best: dict[str, ModelScores] = {}
     for row in ranking.ordered:
         if not row.source:
@@ -66,12 +66,6 @@ def _answer(setting: Setting) -> Iterator[Part]:
     yield from standings
 
 
-def _setting_tables(setting: Setting) -> list[Table]:
-    if not (ranking := _ranking(setting)):
-        return []
-    return ranking.tables(setting.material.names, setting.group.older)
-
-
 def _prose(settings: Sequence[Setting]) -> list[str]:
     return [
         "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
@@ -84,7 +78,7 @@ def _prose(settings: Sequence[Setting]) -> list[str]:
 vtab_section = SectionSpec(
     title="VTAB: unseen tasks, with few labels",
     settings=lambda material, _: [(setting.group.words, setting) for setting in vtab_settings(material)],
-    blocks=(_answer, _setting_tables),
+    blocks=(_answer, lambda s: _ranking(s).tables(s.material.names, s.group.older)),
     common=(_prose, page_figures),
     models=lambda setting: [result.cell.model for result in setting.group.results],
 )

@@ -187,7 +187,7 @@ def test_check_recognises_downloaded_archives(
     assert f"unrar x {tmp_path}/NWPU-RESISC45.rar" in found["resisc45"].advice
     assert "tar -xf" in found["caltech101"].advice
     monkeypatch.undo()
-    missing = {status.task: status.advice for status in check_root(tmp_path)}
+    missing = {status.task: status.advice for status in check_root(tmp_path / "nothing")}
     assert "unseen vtab fetch dmlab --root" in missing["dmlab"]
     assert "dmlab.tar.gz (3,017,022,789 bytes, sha256 638b18fa69a5...)" in missing["dmlab"]
     assert "NWPU-RESISC45.rar" in missing["resisc45"] and "by hand; no checksum is published" in missing["resisc45"]
