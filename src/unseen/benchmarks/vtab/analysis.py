@@ -60,7 +60,7 @@ _WAYS: Mapping[str, str] = {"linear": "linear", "finetune": "fine-tuned", "scrat
 #: Parameters that may differ between results of two ways to adapt a model: the options of the ways themselves.
 _OF_WAYS = {"adaptation", "table", "sweep", "micro_batch", *chain(*OF_SWEEP.values())}
 #: Parameters that must be equal even if one of two settings does not have them.
-_OF_DATA = frozenset({"size", "root", "source", "data", "weights"})
+_OF_DATA = frozenset({"size", "root", "source", "data", "weights", "reported"})
 
 
 @dataclass(frozen=True, eq=False)

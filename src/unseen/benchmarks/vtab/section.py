@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from unseen.benchmarks.vtab.analysis import (
@@ -21,7 +20,6 @@ from unseen.benchmarks.vtab.published_tables import (
     task_titles,
 )
 from unseen.benchmarks.vtab.ranking import Ranking, rank
-from unseen.data.sources.vtab import vtab_tasks
 from unseen.metrics.aggregation import agreement_with_mean
 from unseen.metrics.subsets import search_subsets
 from unseen.reports.blocks import (
@@ -30,14 +28,11 @@ from unseen.reports.blocks import (
     SectionSpec,
     Standing,
     Table,
-    TableCell,
     Text,
+    plain_table,
 )
-from unseen.reports.wording import PERCENT, counted, lead_sentence
+from unseen.reports.wording import counted, lead_sentence
 from unseen.results.comparability import older_note
-from unseen.results.info import MetricStyle
-
-TAU = MetricStyle("tau", "tau")
 
 
 @lru_cache(maxsize=16)
@@ -91,15 +86,14 @@ def subset_table(table: ScoreTable, size: Size, count: int = 5) -> Table:
     """Return Table 5 with the taus that a table gives, and the best `count` subsets of all."""
     titles, search = list(task_titles().values()), search_subsets(table.scores)
     printed = [row for row in paper_tables().table5 if row.size == size]
-    subsets = [([table.tasks.index(task) for task in row.tasks], tau_cell(*row.tau)) for row in printed]
-    subsets += [(each, TableCell(hint="found here")) for each in search.subsets[:count].tolist()]
+    subsets = [([table.tasks.index(task) for task in row.tasks], "{:.3f} ± {:.3f}".format(*row.tau)) for row in printed]
+    subsets += [(each, "") for each in search.subsets[:count].tolist()]
     rows = []
     for tasks, paper in subsets:
         tau, better = search.tau_of(tasks)
-        name = TableCell(", ".join(titles[task] for task in tasks))
-        rows.append([name, paper, tau_cell(tau), TableCell(f"{better + 1:,}", better)])
+        rows.append([", ".join(titles[task] for task in tasks), paper, f"{tau:.3f}", better + 1])
     caption = f"5 tasks that rank the published methods like all 19 ({len(search.taus):,} subsets searched)"
-    return Table(caption, ["tasks", "tau in the paper", "tau here", "place"], rows)
+    return plain_table(caption, ["tasks", "tau in the paper", "tau here", "place"], rows)
 
 
 def aggregation_table(table: ScoreTable, size: Size) -> Table:
@@ -108,37 +102,26 @@ def aggregation_table(table: ScoreTable, size: Size) -> Table:
     for name, tau in agreement_with_mean(table.scores, published_aggregations()).items():
         printed, deviation = paper_tables().table4[name][size]
         distance = (tau - printed) / deviation
-        cells = [tau_cell(printed, deviation), tau_cell(tau), TableCell(f"{distance:+.1f}", distance)]
-        rows.append([TableCell(name), *cells])
+        rows.append([name, f"{printed:.3f} ± {deviation:.3f}", f"{tau:.3f}", f"{distance:+.1f}"])
     caption = "Other ways to aggregate (Table 4): Kendall's tau with the mean, for the published methods"
-    return Table(caption, ["aggregation", "paper", "here", "difference in standard deviations"], rows)
+    return plain_table(caption, ["aggregation", "paper", "here", "difference in standard deviations"], rows)
 
 
 def human_table() -> Table:
     """Return Table 3: raters and chance, in mean per-class accuracy."""
+    titles = task_titles()
     rows = [
-        [TableCell(vtab_tasks()[task].title), _percent(scores["chance"]), _percent(scores["human"])]
-        for task, scores in paper_tables().table3.items()
+        [titles[task], f"{row['chance']:.1f}", f"{row['human']:.1f}"] for task, row in paper_tables().table3.items()
     ]
-    return Table("Human raters (Table 3): mean per-class accuracy (%)", ["task", "chance", "raters"], rows)
+    return plain_table("Human raters (Table 3): mean per-class accuracy (%)", ["task", "chance", "raters"], rows)
 
 
 def literature_table() -> Table:
     """Return Table 8: the best published method on all examples, and the literature."""
-    rows = []
-    for row in paper_tables().table8:
-        name = vtab_tasks()[row.task].title + (f", {METRICS[row.metric]}" if row.metric != "top1" else "")
-        rows.append([TableCell(name), _percent(row.ours), replace(_percent(row.theirs), note=row.reference)])
+    titles = task_titles()
+    rows = [
+        [f"{titles[row.task]}, {METRICS[row.metric]}", f"{row.ours:.1f}", f"{row.theirs:.1f}", row.reference]
+        for row in paper_tables().table8
+    ]
     caption = "The best published method and the literature (Table 8), all examples (%)"
-    return Table(caption, ["task", "Sup-Ex-100%, heavyweight", "literature"], rows)
-
-
-def _percent(value: float) -> TableCell:
-    return TableCell(value=value / 100, metric=PERCENT)
-
-
-def tau_cell(value: float, deviation: float | None = None) -> TableCell:
-    """Return the cell of a tau, with its standard deviation if it has one."""
-    if value != value:
-        return TableCell()
-    return TableCell(value=value, metric=TAU, note="" if deviation is None else f"± {deviation:.3f}")
+    return plain_table(caption, ["task", "Sup-Ex-100%, heavyweight", "literature", "reference"], rows)

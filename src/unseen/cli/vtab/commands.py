@@ -26,7 +26,6 @@ from unseen.benchmarks.vtab.section import (
     human_table,
     literature_table,
     subset_table,
-    tau_cell,
 )
 from unseen.cli.application import DATA_PANEL, HomeOption, JsonOption, split_names
 from unseen.cli.run import display_names, open_results
@@ -37,8 +36,7 @@ from unseen.core.records import ModelCard, Result
 from unseen.data.sources.vtab import check_root, default_root, fetch_task, vtab_task, vtab_tasks
 from unseen.metrics.subsets import left_out_taus, unseen_pair_accuracy
 from unseen.reports import save_chart
-from unseen.reports.blocks import Material
-from unseen.results.table import Table, TableCell
+from unseen.reports.blocks import Material, plain_table
 
 _SizeOption = Annotated[
     Literal["1000", "full"],
@@ -134,8 +132,8 @@ def analyse(
     table = score_table("lightweight", size)
     _, taus = linear_taus(published_settings(size))[0]
     ordered = sorted(taus.items(), key=lambda item: -item[1])
-    rows = [[TableCell(info.title), tau_cell(tau)] for info, tau in ordered]
-    linear = Table("Linear against fine-tuning (Figure 5): Kendall's tau", ["task", "tau"], rows)
+    rows = [[info.title, f"{tau:.3f}"] for info, tau in ordered]
+    linear = plain_table("Linear against fine-tuning (Figure 5): Kendall's tau", ["task", "tau"], rows)
     for each in (aggregation_table(table, size), subset_table(table, size, count), linear, human_table()):
         print_model(each)
     print_model(literature_table())
