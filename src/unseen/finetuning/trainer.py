@@ -197,9 +197,7 @@ class Trainer:
         prepare(backbone, self.module, options.adaptation, options.adaptation_size)
         self.module = self.module.to(self.device)
         if self.device.type == "cuda":
-            for parameter in self.module.parameters():
-                if parameter.ndim == 4:
-                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+            self.module = self.module.to(memory_format=torch.channels_last)
         self.head = empty_head(options.start, backbone.feature_dim, schedule.classes).to(self.device)
         self.trainable = count_trainable(backbone, self.module, self.head)
         warmup = default_warmup(self.steps) if options.warmup is None else options.warmup
@@ -209,7 +207,12 @@ class Trainer:
         trained, all_of_head = [p for p in self.module.parameters() if p.requires_grad], list(self.head.parameters())
         self.parameters = [*trained, *all_of_head]
         groups = [{"params": trained, "scale": options.relative_rate}, {"params": all_of_head, "scale": 1.0}]
-        self.optimizer = _optimizer(options, groups, self.learning_rate)
+        optimizers: dict[str, Callable[..., torch.optim.Optimizer]] = {
+            "sgd": partial(torch.optim.SGD, momentum=0.9),
+            "adam": torch.optim.Adam,
+            "adamw": partial(torch.optim.AdamW, weight_decay=options.weight_decay),
+        }
+        self.optimizer = optimizers[options.optimizer](groups, lr=self.learning_rate)
         self.autocast, scaled = _precision(self.device, options.precision)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
         self.micro_batch = options.micro_batch or schedule.batch_size
@@ -421,7 +424,7 @@ class Trainer:
             "random": random,
             "random_cuda": random_cuda,
             **{name: getattr(self, name) for name in _PLAIN},
-            "pending": [float(loss) for loss in self._pending],
+            "pending": self._pending,
             "unreadable": self.batches.unreadable,
             "stop": {name: getattr(self.stop, name) for name in self.stop.saved} if self.stop is not None else {},
         }
@@ -436,7 +439,7 @@ class Trainer:
         self._restore_random((state["random"], state["random_cuda"]))
         for name in _PLAIN:
             setattr(self, name, state.get(name, getattr(self, name)))
-        self._pending = list(torch.tensor(state["pending"], device=self.device).unbind())
+        self._pending = [loss.to(self.device) for loss in state["pending"]]
         self.batches.unreadable = dict(state["unreadable"])
         if self.stop is not None:
             vars(self.stop).update(state["stop"])
@@ -456,14 +459,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error of Python or PyTorch states that memory ran out."""
     known = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return known or any(words in str(error).lower() for words in _OUT_OF_MEMORY)
-
-
-def _optimizer(options: FinetuneOptions, groups: list[dict[str, object]], rate: float) -> torch.optim.Optimizer:
-    if options.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=0.9)
-    if options.optimizer == "adam":
-        return torch.optim.Adam(groups, lr=rate)
-    return torch.optim.AdamW(groups, lr=rate, weight_decay=options.weight_decay)
 
 
 def own_device(requested: str) -> torch.device:

@@ -30,9 +30,10 @@ from unseen.benchmarks.vtab.published_tables import (
     TaskInfo,
     paper_tables,
     published_results,
+    score_table,
     task_info,
 )
-from unseen.benchmarks.vtab.search import OF_SWEEP, OUTCOME
+from unseen.benchmarks.vtab.search import OF_SWEEP
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.core.names import Name
@@ -267,14 +268,13 @@ def score_matrix(rows: Sequence[ModelScores]) -> tuple[list[TaskInfo], FloatArra
 # ---- the numbers of figures ------------------------------------------------------------------------------------------
 
 
-def kind_means(rows: Sequence[ModelScores]) -> list[dict[str, str | float]]:
+def kind_means(size: Size) -> list[dict[str, str | float]]:
     """Return the mean over published methods per kind and group of tasks, with one deviation (Figure 2)."""
-    named = {row.method: row for row in rows if row.source}
-    found: list[dict[str, str | float]] = []
-    for (kind, methods), group in product(paper_tables().kinds.items() if named else (), GROUPS):
-        tasks = [task.name for task in vtab_tasks().values() if task.group == group]
-        means = [named[method].average(tasks) for method in methods if method in named]
-        mean, spread = float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
+    table, found = score_table("lightweight", size), []
+    groups = np.array([task.group for task in vtab_tasks().values()])
+    for (kind, methods), group in product(paper_tables().kinds.items(), GROUPS):
+        means = table.scores[np.isin(table.methods, methods)][:, groups == group].mean(axis=1) / 100
+        mean, spread = float(means.mean()), float(means.std(ddof=1)) if len(means) > 1 else 0.0
         found.append({"kind": kind, "group": group, "value": mean, "low": mean - spread, "high": mean + spread})
     return found
 
@@ -365,11 +365,7 @@ def searches(setting: Setting) -> dict[str, dict[str, dict[str, Sensitivity]]]:
     for result in setting.group.results:
         cell, task = result.cell, task_info(result.cell.dataset).title
         name = f"{setting.material.names[cell.model]} ({VtabParameters.read(cell.parameters).adaptation})"
-        done = [
-            {key: value for key, value in trial.items() if key == "accuracy" or key not in OUTCOME}
-            for trial in result.sweep
-            if trial.get("state", "complete") == "complete"
-        ]
+        done = [trial for trial in result.sweep if trial.get("state", "complete") == "complete"]
         if len(done) >= _FEWEST_TRIALS and task not in found.get(name, {}):
             with suppress(DataError):  # no trial has an accuracy
                 found.setdefault(name, {})[task] = sensitivities(done)

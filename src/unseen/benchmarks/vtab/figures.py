@@ -85,12 +85,11 @@ class FigureKind:
     needs: str = f"there are no VTAB results of that study. {_RUN}"
 
 
-def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", published: bool = True) -> list[Figure]:
+def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000") -> list[Figure]:
     """Return the figures of one name: those of the published methods first, then those of a user's results.
 
     Args:
         size: of the published methods.
-        published: whether to draw these.
 
     Raises:
         UnknownNameError: there is no such figure.
@@ -98,19 +97,12 @@ def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", publish
     """
     if name not in FIGURES:
         raise UnknownNameError("figure", name, tuple(FIGURES))
-    kind, figures = FIGURES[name], []
-    if published:
-        chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
-        figures = _titled(kind.draw(chosen), f"published, {size} examples")
-    figures += kind.draw(own)
+    kind = FIGURES[name]
+    chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
+    figures = [*_titled(kind.draw(chosen), f"published, {size} examples"), *kind.draw(own)]
     if not figures:
         raise DataError(f"there is nothing to draw {kind.paper} of: {kind.needs}")
     return figures
-
-
-def page_figures(own: Sequence[Setting]) -> list[Figure]:
-    """Return all figures of a user's results."""
-    return [figure for kind in FIGURES.values() for figure in kind.draw(own)]
 
 
 def _each(draw_one: Callable[[Setting], Iterable[Figure]]) -> Draw:
@@ -158,7 +150,8 @@ def _kinds(setting: Setting) -> Iterator[Figure]:
     """Draw the means by kind of published methods and group of tasks (Figure 2)."""
     caption = "Means over the methods of a kind, lines are one standard deviation over them."
     axis = Axis("mean top-1 accuracy", zero=True)
-    if rows := kind_means(setting.rows):
+    if setting.rows and setting.rows[0].source:
+        rows = kind_means(setting.size)
         yield Figure(
             "Kinds of methods", Bars(rows=rows, y="group", series="kind", vertical=True, x=axis), caption=caption
         )
@@ -357,6 +350,6 @@ FIGURES: Mapping[str, FigureKind] = {
     "good-values": FigureKind("Figures 8 to 11", _good_values, needs=_SEARCH),
     "violins": FigureKind("Figures 12 and 13", _violins, needs=_SEARCH),
     "scale": FigureKind("Figure 17", _scale, needs=_KNOWN),
-    "imagenet": FigureKind("Figure 18", _imagenet, needs=f"it takes probes on ImageNet. {_KNOWN}"),
+    "imagenet": FigureKind("Figure 18", _imagenet, needs="it takes two models with: unseen probe imagenet:in1k"),
     "unseen-tasks": FigureKind("Figure 21", _unseen_tasks, _LIGHT),
 }

@@ -15,7 +15,7 @@ from unseen.benchmarks.vtab.analysis import (
     scores_of,
     vtab_settings,
 )
-from unseen.benchmarks.vtab.published_tables import Size, TaskInfo
+from unseen.benchmarks.vtab.published_tables import Size, TaskInfo, task_info
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.reports.blocks import Material
@@ -217,13 +217,11 @@ def compare(
     Raises:
         DataError: there is nothing to compare.
     """
-    found = []
-    for setting in vtab_settings(Material(results)):
-        known = [{t: row.summaries[t] for t, i in row.tasks.items() if i.published} for row in setting.scores]
-        rows = [replace(row, summaries=some) for row, some in zip(setting.scores, known, strict=True) if some]
-        if rows and size in (None, setting.size):
+    found, known = [], [result for result in results if task_info(result.cell.dataset).published]
+    for setting in vtab_settings(Material(known)):
+        if setting.rows and size in (None, setting.size):
             more = [row for row in scores_of(literature) if row.size == setting.size]
-            found.append(rank(rows, more, setting=setting.group.words))
+            found.append(rank(setting.scores, more, setting=setting.group.words))
     if not found:
         raise DataError(
             "there are no VTAB results to compare. The published methods were never run on the embedded tasks: run "

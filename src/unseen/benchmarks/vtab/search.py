@@ -29,7 +29,7 @@ from unseen.data import Split
 Trial = Values
 BLANK = -1
 #: Keys of a trial that are not of its setting.
-OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note", "forward_images")
+OUTCOME = ("accuracy", "seconds", "state", "error", "log_loss", "note", "forward_images")
 TRIALS = 100
 #: Options that only one sweep has.
 OF_SWEEP = {

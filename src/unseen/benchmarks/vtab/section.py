@@ -11,7 +11,7 @@ from unseen.benchmarks.vtab.analysis import (
     Setting,
     vtab_settings,
 )
-from unseen.benchmarks.vtab.figures import page_figures
+from unseen.benchmarks.vtab.figures import FIGURES
 from unseen.benchmarks.vtab.published_tables import (
     ScoreTable,
     Size,
@@ -74,7 +74,7 @@ vtab_section = SectionSpec(
     title="VTAB: unseen tasks, with few labels",
     settings=lambda material, _: [(setting.group.words, setting) for setting in vtab_settings(material)],
     blocks=(_answer, lambda s: _ranking(s).tables(s.material.names, s.group.older)),
-    common=(_prose, page_figures),
+    common=(_prose, lambda settings: [figure for kind in FIGURES.values() for figure in kind.draw(settings)]),
     models=lambda setting: [result.cell.model for result in setting.group.results],
 )
 

@@ -112,15 +112,11 @@ def chart(
     study: Annotated[
         str | None, Option("--study", help="Also for the results of this study, such as vtab; without, the paper's.")
     ] = None,
-    only: Annotated[
-        Literal["published", "own"] | None, Option("--only", help="The published methods, or your results.")
-    ] = None,
     home: HomeOption = None,
 ) -> None:
-    results = _stored_results(study, home) if study and only != "published" else []
+    results = _stored_results(study, home) if study else []
     own = vtab_settings(Material(results, _cards_of(results, home) if name in ("scale", "imagenet") else {}))
-    figures = draw(name, own, size=size, published=only != "own")
-    for number, figure in enumerate(figures, 1):
+    for number, figure in enumerate(draw(name, own, size=size), 1):
         path = save_chart(figure.vega, out if number == 1 else out.with_stem(f"{out.stem}-{number}"))
         say(f"{path}: {figure.title}. {figure.description}")
 
