@@ -219,11 +219,15 @@ def finetune(
     )
 
 
-#: Options that change no training.
+#: Options that change no training, and values of options under which a training is the same as without them.
 _NEUTRAL = ("checkpoint_seconds", "eval_view", "workers", "cache_bytes")
+_IDLE = {
+    "schedule": "step", "adaptation": "finetune", "adaptation_size": 0, "clip": 0.0, "backbone_rate": 1.0,
+    "precision": "auto",
+}  # fmt: skip
 
 
 def _numbers_of(options: FinetuneOptions) -> dict[str, object]:
     """Return the options that change a training, without decoding, checkpoints and the view of test images."""
     known = dataclasses.asdict(options) | {"clip": options.largest_norm, "backbone_rate": options.relative_rate}
-    return {name: value for name, value in known.items() if name not in _NEUTRAL}
+    return {name: value for name, value in known.items() if name not in _NEUTRAL and value != _IDLE.get(name, ...)}

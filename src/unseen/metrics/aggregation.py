@@ -129,6 +129,24 @@ def agreement_with_mean(scores: ArrayLike, ways: Mapping[str, Aggregation]) -> d
     return {name: kendall_tau(reference, way(table)) for name, way in ways.items()}
 
 
+def sampled_agreement(
+    runs: Sequence[Sequence[Sequence[float]]], ways: Mapping[str, Aggregation], *, samples: int = 100
+) -> dict[str, tuple[float, float]]:
+    """Return mean and standard deviation of tau with the mean, over sampled repeats, by aggregation (Table 4 of [P]).
+
+    Args:
+        runs: per method and task the scores of its repeats, in percent; numbers of repeats may differ.
+        samples: how often one repeat is drawn, independently for every method and task.
+    """
+    generator = np.random.default_rng(0)
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(samples):
+        table = [[repeats[int(generator.integers(len(repeats)))] for repeats in row] for row in runs]
+        for name, tau in agreement_with_mean(table, ways).items():
+            found[name].append(tau)
+    return {name: (float(np.nanmean(taus)), float(np.nanstd(taus))) for name, taus in found.items()}
+
+
 # ---- Nash averaging [B] ----------------------------------------------------------------------------------------------
 
 

@@ -103,7 +103,7 @@ def test_published_figures_need_no_results(name: str, size: Any, tmp_path: Path)
 
 @pytest.mark.parametrize("name", [name for name, kind in FIGURES.items() if not kind.published])
 def test_the_error_states_which_results_are_needed(name: str) -> None:
-    with pytest.raises(DataError, match="unseen (vtab run|probe)"):
+    with pytest.raises(DataError, match=r"unseen (vtab run|probe)"):
         draw(name)
     with pytest.raises(UnknownNameError):
         draw("figure-2")
