@@ -147,7 +147,6 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "preprocessing": ("own", {}),
         "patches": (True, {}),
         "reduced_strides": (True, {"patches": True}),
-        "prune": (True, {"adaptation": "finetune", "sweep": "heavyweight"}),
         "start": ("probe", {"adaptation": "finetune"}),
         "micro_batch": (4, {"adaptation": "finetune"}),
         "feeders": (2, {"adaptation": "finetune"}),

@@ -66,7 +66,6 @@ BESIDE = {
     ("cog-finetune", "ontology"): ["--seen", "seen.txt"],
     ("vtab", "trials"): ["--adaptation", "finetune", "--sweep", "heavyweight"],
     ("vtab", "longest"): ["--adaptation", "finetune", "--sweep", "heavyweight"],
-    ("vtab", "prune"): ["--adaptation", "finetune", "--sweep", "heavyweight"],
     ("vtab", "start"): ["--adaptation", "finetune"],
     ("vtab", "reduced_strides"): ["--patches"],
     ("vtab", "sweep"): ["--adaptation", "finetune"],

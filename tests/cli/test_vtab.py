@@ -25,7 +25,7 @@ def test_run_writes_results_a_page_and_a_table(
     assert "Shapes-Count" in shown
     assert "Mean of 2 tasks" in " ".join(shown.split())
     page = (home / "reports" / "vtab.html").read_text()
-    for part in ("VTAB: unseen tasks", "Means by group of tasks", "5 tasks that rank", "Kendall"):
+    for part in ("VTAB: unseen tasks", "Means by group of tasks", "Where the best model gains"):
         assert part in page
     assert main(arguments) == 0
     assert "6 cached" in capsys.readouterr().err
@@ -51,7 +51,7 @@ def test_finetuning_by_command(home: Path, capsys: pytest.CaptureFixture[str]) -
         "1",
     ]
     assert main(arguments) == 0
-    assert "lightweight sweep" in " ".join(capsys.readouterr().out.split())
+    assert "top-1 accuracy (%), fine-tuned" in " ".join(capsys.readouterr().out.split())
 
 
 def test_published_methods_are_not_compared_on_other_tasks(
@@ -130,6 +130,8 @@ def test_analyse_recomputes_the_paper(capsys: pytest.CaptureFixture[str]) -> Non
     assert "11,628 subsets" in shown
     assert "elimination" in shown
     assert "predict a left-out task with tau 0.7" in shown
+    for part in ("Human raters", "Tan & Le, 2019", "balduzzi"):
+        assert part in shown
 
 
 def test_check_of_an_empty_folder_lists_the_missing_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,8 +165,11 @@ def test_charts_of_published_methods_need_no_results(
 ) -> None:
     out = tmp_path / "pairs.svg"
     assert main(["vtab", "chart", "pairs", "--out", str(out), "--size", "full"]) == 0
-    assert "Sup-100% less From-Scratch" in capsys.readouterr().out
-    assert out.stat().st_size > 5000
+    shown = capsys.readouterr().out
+    assert "Sup-100% less From-Scratch" in shown
+    for path in (out, tmp_path / "pairs-2.svg"):  # of both sweeps
+        assert path.stat().st_size > 5000
+        assert f"{path}: " in shown
     assert main(["vtab", "chart", "metrics", "--out", str(out)]) == 2
     assert "unseen vtab run" in capsys.readouterr().err
     assert main(["vtab", "chart", "pears", "--out", str(out)]) == 2
@@ -179,17 +184,8 @@ def test_own_results_are_drawn_analysed_and_written_to_a_page(
     assert main([*arguments, "--models", ",".join(models)]) == 0
     out = tmp_path / "metrics.svg"
     assert main(["vtab", "chart", "metrics", "--study", "vtab", "--out", str(out)]) == 0
-    assert main(["vtab", "chart", "scale", "--study", "vtab", "--only", "own", "--out", str(out)]) == 0
-    capsys.readouterr()
-    assert main(["vtab", "analyse", "--study", "vtab", "--count", "1"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    for part in (
-        "for these 3 models: Kendall's tau with the mean, over 100 samples",
-        "Human raters",
-        "Tan & Le, 2019",
-        "balduzzi",
-    ):
-        assert part in shown
+    assert main(["vtab", "chart", "scale", "--study", "vtab", "--out", str(out)]) == 0
+    assert "Larger models" in capsys.readouterr().out
 
 
 def test_rows_of_the_literature_are_added(

@@ -74,7 +74,13 @@ def test_a_resumed_run_keeps_the_same_network_and_never_less_than_its_start(imag
     assert whole.held_out >= start.held_out
     assert whole.held_out == whole.top1  # the same images here
     again = {**how, "checkpoint": tmp_path / "state.pt"}
-    finetune(backbone, data.split("train"), data.split("test"), until=4, **again)
+
+    def stop(done: int, _steps: int, _loss: float) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        finetune(backbone, data.split("train"), data.split("test"), progress=stop, **again)
     resumed = finetune(backbone, data.split("train"), data.split("test"), **again)
     assert resumed.resumed_at == 4
     assert (resumed.stopped_at, resumed.held_out) == (whole.stopped_at, whole.held_out)

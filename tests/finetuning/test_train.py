@@ -204,14 +204,6 @@ def test_weight_decay_is_decoupled_and_shrinks(backbone: Backbone, data: Dataset
     assert adam.history[-1][2] < np.log(3)
 
 
-def test_a_part_of_the_steps_changes_nothing_of_the_whole(backbone: Backbone, data: Dataset, tmp_path: Path) -> None:
-    path, whole = tmp_path / "state.pt", tune(backbone, data, steps=9)
-    parts = [tune(backbone, data, steps=9, checkpoint=path, until=until) for until in (3, 6, 20)]
-    assert [part.resumed_at for part in parts] == [0, 3, 6]
-    assert not same(parts[0], whole)
-    assert same(parts[2], whole)
-
-
 @pytest.mark.parametrize(("count", "batch"), [(7, 3), (7, 20), (50, 16)])
 def test_counts_are_the_batches_counted(count: int, batch: int) -> None:
     order = BatchOrder(count, batch, 5)

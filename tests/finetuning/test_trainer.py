@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,14 +85,20 @@ def test_statistics_of_batch_norm_stay_and_all_else_learns(backbone: Backbone, d
     assert any(not torch.equal(before[n], zero.module.state_dict()[n]) for n in statistics)
 
 
-def test_it_resumes_without_fitting_again(backbone: Backbone, data: Dataset, tmp_path: Path) -> None:
+def interrupt(last: int, *arguments: Any, **named: Any) -> None:
+    """Train, and interrupt the training after some steps."""
+
     def die(done: int, _steps: int, _loss: float) -> None:
-        if done == 3:
+        if done == last:
             raise KeyboardInterrupt
 
-    path = tmp_path / "state.pt"
     with pytest.raises(KeyboardInterrupt):
-        tune(backbone, data, steps=5, checkpoint=path, progress=die)
+        tune(*arguments, progress=die, **named)
+
+
+def test_it_resumes_without_fitting_again(backbone: Backbone, data: Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "state.pt"
+    interrupt(3, backbone, data, steps=5, checkpoint=path)
     resumed, whole = tune(backbone, data, steps=5, checkpoint=path), tune(backbone, data, steps=5)
     assert resumed.resumed_at == 3
     assert state_digest(resumed.module) == state_digest(whole.module)
@@ -250,17 +257,6 @@ def test_clipping_and_the_rate_of_the_network_equal_a_plain_loop(data: Dataset) 
     assert all(torch.allclose(after[name], value, atol=1e-6) for name, value in module.state_dict().items())
 
 
-def test_throughput_counts_the_images_after_the_first_step(
-    backbone: Backbone, data: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter(range(0, 10_000, 2))
-    monkeypatch.setattr("unseen.finetuning.trainer.time.perf_counter", lambda: float(next(clock)))
-    found = tune(backbone, data, steps=4, options=FinetuneOptions(device="cpu"))
-    # Three steps of 8 images; the clock ticks 2 seconds per reading: at the first step, once per step, and at the end.
-    assert found.throughput == pytest.approx(24 / 10)
-    assert tune(backbone, data, steps=1, options=FinetuneOptions(device="cpu")).throughput == 0
-
-
 def test_half_precision_on_the_cpu(data: Dataset) -> None:
     vit = load_backbone("random:test_vit?size=32")
     losses = {}
@@ -309,21 +305,16 @@ def test_a_device_of_the_machine_in_a_worker_that_sees_another(monkeypatch: pyte
 
 
 def test_checkpoints_are_written_by_time(backbone: Backbone, data: Dataset, tmp_path: Path) -> None:
-    def die(done: int, _steps: int, _loss: float) -> None:
-        if done == 3:
-            raise KeyboardInterrupt
-
     for seconds, expected in ((1000.0, False), (0.0, True)):
         path = tmp_path / f"{seconds}.pt"
-        with pytest.raises(KeyboardInterrupt):
-            options = FinetuneOptions(device="cpu", checkpoint_seconds=seconds)
-            tune(backbone, data, steps=5, checkpoint=path, progress=die, options=options)
+        options = FinetuneOptions(device="cpu", checkpoint_seconds=seconds)
+        interrupt(3, backbone, data, steps=5, checkpoint=path, options=options)
         assert path.exists() == expected
 
 
 def test_a_checkpoint_of_a_host_with_gpus_resumes_without(backbone: Backbone, data: Dataset, tmp_path: Path) -> None:
     options, path = FinetuneOptions(device="cpu", checkpoint_seconds=0), tmp_path / "state.pt"
-    tune(backbone, data, steps=5, checkpoint=path, until=2, options=options)
+    interrupt(2, backbone, data, steps=5, checkpoint=path, options=options)
     state = torch.load(path, weights_only=True)
     torch.save({**state, "random_cuda": [torch.zeros(16, dtype=torch.uint8)] * 8}, path)
     resumed, whole = (tune(backbone, data, steps=5, options=options, checkpoint=each) for each in (path, None))

@@ -18,7 +18,7 @@ from unseen.benchmarks.vtab.published_tables import (
 from unseen.core.errors import DataError
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics import aggregation
-from unseen.metrics.aggregation import aggregations, agreement_with_mean, tau_matrix
+from unseen.metrics.aggregation import agreement_with_mean
 from unseen.stats import kendall_tau
 
 TABLES = arrays(np.float64, (5, 7), elements=st.integers(1, 100).map(float))
@@ -132,14 +132,6 @@ def test_the_perturbed_rank_on_average_over_noise() -> None:
         taus = [kendall_tau(reference, aggregation.perturbed_rank(scores, seed=s)) for s in range(50)]
         tau, deviation = paper_tables().table4["perturbed-rank"][size]  # type: ignore[index]
         assert abs(np.mean(taus) - tau) <= 2 * deviation
-
-
-def test_tau_matrix_is_symmetric_with_ones() -> None:
-    ways = aggregations([row.data for row in ROWS], [row.group for row in ROWS])
-    names, taus = tau_matrix(score_table("lightweight", "1000").scores, ways)
-    assert names[0] == "mean"
-    assert taus == pytest.approx(taus.T)
-    assert np.diag(taus) == pytest.approx(np.ones(len(names)))
 
 
 def test_gaps_are_refused() -> None:

@@ -144,7 +144,6 @@ QUICK: dict[str, dict[str, Any]] = {
             "trials": {"trials": 3, "sweep": "heavyweight", "adaptation": "finetune"},
             "longest": {"longest": 7, "sweep": "heavyweight", "adaptation": "finetune"},
             "micro_batch": {"micro_batch": 2, "adaptation": "finetune"},
-            "prune": {"prune": True, "sweep": "heavyweight", "adaptation": "finetune"},
             "start": {"start": "probe", "adaptation": "finetune"},
             "reduced_strides": {"reduced_strides": True, "patches": True},
         },

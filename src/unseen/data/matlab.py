@@ -8,6 +8,7 @@ do in MATLAB.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,8 @@ def _hdf5_item(path: Path, file: Any, name: str) -> Any:
         DataError: it is in another file, a structure, or larger than a file of this size should hold.
     """
     h5py, where = _h5py(), f"{path}: variable {name!r}"
-    item = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
+    paths = accumulate(name.split("/"), "{}/{}".format)  # groups may be links, too
+    item = file[name] if all(isinstance(file.get(p, getlink=True), h5py.HardLink) for p in paths) else None
     if item is None or (isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)):
         raise DataError(f"{where} is in another file, which is not followed.")
     if not isinstance(item, h5py.Dataset):

@@ -106,8 +106,6 @@ class FinetuneResult:
         trainable: number of trained parameters that the scores depend on, the head included.
         micro_batch: images per forward pass, smaller than requested if memory ran out.
         diverged_at: the step at which the training was ended because its loss diverged, or 0.
-        throughput: training images per second in this process, evaluations included, without the first step; 0 if there
-            was no second step.
         module, head: the trained network.
     """
 
@@ -122,7 +120,6 @@ class FinetuneResult:
     trainable: int
     micro_batch: int
     diverged_at: int
-    throughput: float
     module: nn.Module
     head: nn.Linear
 
@@ -153,7 +150,6 @@ def finetune(
     seed: int,
     checkpoint: Path | None = None,
     progress: Progress | None = None,
-    until: int | None = None,
     held_out: Split | None = None,
     checks: int = 4,
     head: nn.Linear | None = None,
@@ -168,8 +164,6 @@ def finetune(
         steps: model updates; 0 evaluates the start, which must be a probe.
         checkpoint: file for the training's state; if it exists, the training resumes from it.
         progress: called after every step.
-        until: pause after this number of steps and evaluate the network; with a checkpoint a later call resumes.
-            Searches that drop the worse half of their trials use it, on validation images.
         held_out: images for early stopping with `checks` + 1 evaluations (early_stop.py); None keeps the last network.
         head: a probe of the same network and images to start from (`FinetuneResult.head`).
 
@@ -196,7 +190,7 @@ def finetune(
         torch.manual_seed(seed)
         schedule = Schedule(classes, steps, learning_rate, batch_size, seed)
         trainer = Trainer(backbone, train, schedule, options, stop, head)
-        trainer.run(checkpoint, identity, progress, steps if until is None else min(until, steps))
+        trainer.run(checkpoint, identity, progress)
         if stop is not None:
             stop.restore(trainer)
         began = time.perf_counter()
@@ -220,7 +214,6 @@ def finetune(
         trainable=trainer.trainable,
         micro_batch=trainer.micro_batch,
         diverged_at=trainer.diverged_at,
-        throughput=trainer.throughput,
         module=trainer.module.cpu(),
         head=trainer.head.cpu(),
     )

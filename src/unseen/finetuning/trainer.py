@@ -63,7 +63,7 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Decay = Literal["step", "cosine"]
 #: Callback with the finished step, the number of steps, and the loss.
 Progress = Callable[[int, int, float], None]
-_CHECKPOINT_VERSION = 1
+_CHECKPOINT_VERSION = 2
 _HISTORY_POINTS = 100
 #: Attributes of a trainer whose state a checkpoint contains.
 _STATEFUL = ("module", "head", "optimizer", "scaler")
@@ -197,9 +197,7 @@ class Trainer:
         prepare(backbone, self.module, options.adaptation, options.adaptation_size)
         self.module = self.module.to(self.device)
         if self.device.type == "cuda":
-            for parameter in self.module.parameters():
-                if parameter.ndim == 4:
-                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+            self.module = self.module.to(memory_format=torch.channels_last)
         self.head = empty_head(options.start, backbone.feature_dim, schedule.classes).to(self.device)
         self.trainable = count_trainable(backbone, self.module, self.head)
         warmup = default_warmup(self.steps) if options.warmup is None else options.warmup
@@ -208,10 +206,13 @@ class Trainer:
         self.rates = StepSchedule(steps, warmup) if options.schedule == "step" else CosineSchedule(steps, warmup)
         trained, all_of_head = [p for p in self.module.parameters() if p.requires_grad], list(self.head.parameters())
         self.parameters = [*trained, *all_of_head]
-        groups: list[dict[str, object]] = [{"params": self.parameters, "scale": 1.0}]
-        if options.relative_rate != 1 and trained:
-            groups = [{"params": trained, "scale": options.relative_rate}, {"params": all_of_head, "scale": 1.0}]
-        self.optimizer = _optimizer(options, groups, self.learning_rate)
+        groups = [{"params": trained, "scale": options.relative_rate}, {"params": all_of_head, "scale": 1.0}]
+        optimizers: dict[str, Callable[..., torch.optim.Optimizer]] = {
+            "sgd": partial(torch.optim.SGD, momentum=0.9),
+            "adam": torch.optim.Adam,
+            "adamw": partial(torch.optim.AdamW, weight_decay=options.weight_decay),
+        }
+        self.optimizer = optimizers[options.optimizer](groups, lr=self.learning_rate)
         self.autocast, scaled = _precision(self.device, options.precision)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
         self.micro_batch = options.micro_batch or schedule.batch_size
@@ -236,10 +237,9 @@ class Trainer:
         self.mean, self.std = (torch.tensor(each, device=self.device).view(1, 3, 1, 1) for each in both)
         self.history: list[tuple[int, float, float]] = []
         self.seconds, self.resumed_at, self.diverged_at = 0.0, 0, 0
-        self.throughput = 0.0
 
-    def run(self, checkpoint: Path | None, identity: str, progress: Progress | None, last: int) -> None:
-        """Perform the remaining steps up to `last`."""
+    def run(self, checkpoint: Path | None, identity: str, progress: Progress | None) -> None:
+        """Perform the remaining steps."""
         began = time.perf_counter()
         first = self._resume(checkpoint, identity)
         before = self.seconds
@@ -250,13 +250,11 @@ class Trainer:
         every = max(1, self.steps // _HISTORY_POINTS)
         losses: list[Tensor] = self._pending
         self._train_mode()
-        saved, latest, images = time.monotonic(), math.nan, 0
-        for step, batch in enumerate(self.batches.ahead(first, last if not self.diverged_at else first), start=first):
+        saved, latest = time.monotonic(), math.nan
+        last = first if self.diverged_at else self.steps
+        for step, batch in enumerate(self.batches.ahead(first, last), start=first):
             rate = self.learning_rate * self.rates.factor(step)
             losses.append(self.update(batch, rate))
-            if step == first:  # the first step allocates memory and chooses kernels
-                warm = time.perf_counter()
-            images += len(batch.labels) if step > first else 0
             done = step + 1
             if done % every == 0 or done == self.steps:
                 latest = float(torch.stack(losses).mean())
@@ -267,14 +265,13 @@ class Trainer:
                 self.stop.evaluate(self, done)
                 self._train_mode()
             self.seconds = before + time.perf_counter() - began
-            ended = done == last or self.diverged_at > 0
+            ended = done == self.steps or self.diverged_at > 0
             if checkpoint is not None and (ended or time.monotonic() - saved >= self.options.checkpoint_seconds):
                 save_state(checkpoint, identity, self._state(done))
                 saved = time.monotonic()
             if progress is not None:
                 progress(done, self.steps, latest)
             if ended:
-                self.throughput = images / (time.perf_counter() - warm)
                 break
 
     def _diverges(self) -> bool:
@@ -427,7 +424,7 @@ class Trainer:
             "random": random,
             "random_cuda": random_cuda,
             **{name: getattr(self, name) for name in _PLAIN},
-            "pending": [float(loss) for loss in self._pending],
+            "pending": self._pending,
             "unreadable": self.batches.unreadable,
             "stop": {name: getattr(self.stop, name) for name in self.stop.saved} if self.stop is not None else {},
         }
@@ -442,7 +439,7 @@ class Trainer:
         self._restore_random((state["random"], state["random_cuda"]))
         for name in _PLAIN:
             setattr(self, name, state.get(name, getattr(self, name)))
-        self._pending = list(torch.tensor(state["pending"], device=self.device).unbind())
+        self._pending = [loss.to(self.device) for loss in state["pending"]]
         self.batches.unreadable = dict(state["unreadable"])
         if self.stop is not None:
             vars(self.stop).update(state["stop"])
@@ -462,14 +459,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error of Python or PyTorch states that memory ran out."""
     known = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return known or any(words in str(error).lower() for words in _OUT_OF_MEMORY)
-
-
-def _optimizer(options: FinetuneOptions, groups: list[dict[str, object]], rate: float) -> torch.optim.Optimizer:
-    if options.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=0.9)
-    if options.optimizer == "adam":
-        return torch.optim.Adam(groups, lr=rate)
-    return torch.optim.AdamW(groups, lr=rate, weight_decay=options.weight_decay)
 
 
 def own_device(requested: str) -> torch.device:

@@ -147,14 +147,6 @@ def sampled_agreement(
     return {name: (float(np.nanmean(taus)), float(np.nanstd(taus))) for name, taus in found.items()}
 
 
-def tau_matrix(scores: ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[list[str], FloatArray]:
-    """Return the names (the mean first) and the matrix of Kendall's tau between all of them."""
-    table = full_table(scores)
-    values = {"mean": mean_score(table), **{name: way(table) for name, way in ways.items()}}
-    taus = [[kendall_tau(a, b) for b in values.values()] for a in values.values()]
-    return list(values), np.asarray(taus)
-
-
 # ---- Nash averaging [B] ----------------------------------------------------------------------------------------------
 
 

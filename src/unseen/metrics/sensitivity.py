@@ -16,7 +16,7 @@ import numpy as np
 from unseen.core.errors import DataError
 
 #: What a trial records beside its hyper-parameters.
-_OUTCOMES = ("log_loss", "note", "seconds", "state", "index", "number", "reason", "error")
+_OUTCOMES = ("log_loss", "note", "seconds", "state", "index", "number", "reason", "error", "forward_images")
 _RANGES = 4
 #: Numbers with more different values than this count as continuous.
 _DISCRETE = 8

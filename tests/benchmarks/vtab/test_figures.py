@@ -25,9 +25,9 @@ from unseen.benchmarks.vtab.analysis import (
     unseen_task_taus,
     vtab_settings,
 )
-from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
+from unseen.benchmarks.vtab.figures import FIGURES, draw
 from unseen.benchmarks.vtab.published_tables import paper_tables, score_table
-from unseen.benchmarks.vtab.section import vtab_section
+from unseen.benchmarks.vtab.section import human_table, literature_table
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import Cell, ModelCard, Result
 from unseen.data.sources.vtab import vtab_tasks
@@ -37,6 +37,9 @@ from unseen.reports.blocks import Material
 MODELS = ("timm:a", "timm:b", "timm:c", "timm:d")
 TASKS = ("pets", "svhn", "camelyon", "clevr-count")
 CARDS = {m: ModelCard(m, parameters=(k + 1) * 10_000_000, feature_dim=512 << k) for k, m in enumerate(MODELS)}
+
+
+PROBES = [Result(Cell("probe", m, "imagenet:in1k", {"seed": 0}), {"top1": 0.7 + k / 50}) for k, m in enumerate(MODELS)]
 
 
 def some(
@@ -52,7 +55,6 @@ def some(
         Result(
             Cell("vtab", model, f"vtab:{task}", {"adaptation": adaptation, "sweep": sweep, "seed": repeat, **more}),
             {"top1": (top1 := float(rng.uniform(0.3, 0.9))), "mean_per_class": top1 - 0.02, "kappa": 1 - top1},
-            details={"task": {"title": vtab_tasks()[task].title}},
         )
         for model in MODELS
         for task in tasks
@@ -82,40 +84,43 @@ def all_kinds() -> list[Result]:
 
 @pytest.mark.parametrize("name", list(FIGURES))
 def test_every_figure_is_drawn_of_a_users_results(name: str, tmp_path: Path) -> None:
-    own = vtab_settings(Material(all_kinds(), CARDS))
-    figures = draw(name, own, published=name == "unseen-tasks")
-    assert figures
+    own = vtab_settings(Material([*all_kinds(), *PROBES], CARDS))
+    published = draw(name) if FIGURES[name].published else []
+    figures = draw(name, own)
+    assert len(figures) > len(published) or name in ("kinds", "unseen-tasks")
     assert all(figure.description for figure in figures)
-    drawn = save_chart(one_spec(figures), tmp_path / "figure.svg").read_text()
+    drawn = save_chart(figures[-1].vega, tmp_path / "figure.svg").read_text()
     assert drawn.count("<path") > 10
 
 
 @pytest.mark.parametrize("size", ["1000", "full"])
 @pytest.mark.parametrize("name", [name for name, kind in FIGURES.items() if kind.published])
 def test_published_figures_need_no_results(name: str, size: Any, tmp_path: Path) -> None:
-    drawn = save_chart(one_spec(draw(name, size=size)), tmp_path / "figure.svg").read_text()
-    assert "Sup-100%" in drawn or "Pets" in drawn or "supervised" in drawn or "geometric" in drawn
+    for figure in draw(name, size=size):
+        drawn = save_chart(figure.vega, tmp_path / "figure.svg").read_text()
+        assert "Sup-100%" in drawn or "Pets" in drawn or "supervised" in drawn
 
 
 @pytest.mark.parametrize("name", [name for name, kind in FIGURES.items() if not kind.published])
 def test_the_error_states_which_results_are_needed(name: str) -> None:
-    with pytest.raises(DataError, match="unseen vtab run"):
+    with pytest.raises(DataError, match=r"unseen (vtab run|probe)"):
         draw(name)
     with pytest.raises(UnknownNameError):
         draw("figure-2")
 
 
 def test_panels_of_a_budget_show_their_own_task() -> None:
-    (figure,) = draw("task-budgets", vtab_settings(Material(all_kinds())))
+    (figure,) = draw("budgets", vtab_settings(Material(all_kinds())))
     panels = figure.vega["concat"]
-    assert [panel["title"] for panel in panels] == [vtab_tasks()[task].title for task in TASKS]
-    values = [[row["value"] for row in panel["data"]["values"]] for panel in panels]
-    assert [len(rows) for rows in values] == [4 * 2] * 4
-    assert len({tuple(rows) for rows in values}) == 4
+    assert [panel["title"] for panel in panels] == ["mean", *(vtab_tasks()[task].title for task in TASKS)]
+    values = np.array([[row["value"] for row in panel["data"]["values"]] for panel in panels])
+    assert values.shape == (1 + 4, 4 * 2)
+    assert values[0] == pytest.approx(values[1:].mean(axis=0))
+    assert len({tuple(rows) for rows in values.tolist()}) == 5
 
 
 def test_figure_2_by_hand() -> None:
-    rows: Any = {(row["kind"], row["group"]): row for row in kind_means([], "1000")}
+    rows: Any = {(row["kind"], row["group"]): row for row in kind_means("1000")}
     assert len(rows) == 15
     table = score_table("lightweight", "1000")
     natural = [k for k, task in enumerate(table.tasks) if vtab_tasks()[task].group == "natural"]
@@ -127,15 +132,6 @@ def test_figure_2_by_hand() -> None:
     assert found["high"] - found["low"] > 3 * (
         rows["supervised", "natural"]["high"] - rows["supervised", "natural"]["low"]
     )
-
-
-def test_own_models_are_kinds_of_their_own_on_their_tasks() -> None:
-    (setting,) = vtab_settings(Material(some(tasks=("pets", "camelyon"))))
-    rows: Any = {(row["kind"], row["group"]): row for row in kind_means(setting.rows, "1000")}
-    assert rows["yours, linear", "natural"]["methods"] == 4
-    pets = score_table("lightweight", "1000")
-    scratch = pets.scores[pets.methods.index("From-Scratch")][pets.tasks.index("pets")] / 100
-    assert rows["from scratch", "natural"]["value"] == pytest.approx(scratch)
 
 
 def test_figure_4_supervised_pretraining_helps_natural_tasks_most() -> None:
@@ -209,7 +205,8 @@ def test_means_of_budgets_and_metrics_are_over_the_same_tasks() -> None:
     runs = [r for steps in (40, 400) for r in some("finetune", seed=steps, budget=steps)]
     fewer = [r for r in runs if r.cell.model != "timm:d" or r.cell.dataset != "vtab:svhn"]
     (setting,) = vtab_settings(Material(fewer))
-    assert len(shared_tasks(setting.budgets)) == 3
+    assert len(shared_tasks(setting.scores)) == 3
+    assert not setting.rows
     (setting,) = vtab_settings(
         Material([r for r in some() if r.cell.model != "timm:d" or r.cell.dataset != "vtab:svhn"])
     )
@@ -220,30 +217,23 @@ def test_means_of_budgets_and_metrics_are_over_the_same_tasks() -> None:
     assert metric_agreement(means) == pytest.approx({"mean_per_class": 1.0, "kappa": -1.0})
 
 
-def test_the_number_of_a_trial_is_no_hyper_parameter() -> None:
-    figures = draw("good-values", vtab_settings(Material(searched(some("finetune", "heavyweight")))))
+def test_outcomes_of_a_trial_are_no_hyper_parameters() -> None:
+    results = [
+        replace(r, sweep=tuple({**trial, "forward_images": 2**k} for k, trial in enumerate(r.sweep)))
+        for r in searched(some("finetune", "heavyweight"))
+    ]
+    figures = draw("good-values", vtab_settings(Material(results)))
     assert len(figures) == len(MODELS)
     titles = [panel["layer"][0]["encoding"]["x"]["title"] for panel in figures[0].vega["concat"]]
     assert titles == ["learning_rate", "flip"]
 
 
-def test_own_repeats_are_sampled_for_table_4() -> None:
-    section = vtab_section(Material(some()), "vtab")
-    assert section is not None
-    (table,) = [t for t in section.tables if "100 samples of one of 3 seeds" in t.caption]
-    assert len(table.rows) == 8
-    assert any(float(row[2].value or 0) > 0 for row in table.rows)
-
-
-def test_tables_3_and_8_are_on_the_page() -> None:
-    results = some(tasks=("pets", "camelyon"))
-    full = [replace(r, cell=replace(r.cell, dataset=f"{r.cell.dataset}?size=full")) for r in results]
-    section = vtab_section(Material([*results, *full]), "vtab")
-    assert section is not None
-    raters = next(t for t in section.tables if t.caption.startswith("Human raters"))
+def test_tables_3_and_8() -> None:
+    raters = human_table()
     assert list(raters.columns) == ["task", "chance", "raters"]
     assert raters.rows[0][2].shown == "63.1"
-    beside = next(t for t in section.tables if "Table 8" in t.caption)
+    beside = literature_table()
+    assert "Table 8" in beside.caption
     assert len(beside.rows) == len(paper_tables().table8) == 12
     heavy = score_table("heavyweight", "full")
     for (
@@ -254,10 +244,8 @@ def test_tables_3_and_8_are_on_the_page() -> None:
 
 
 def test_larger_models_by_number_of_parameters() -> None:
-    probe = [
-        Result(Cell("probe", m, "imagenet:in1k", {"seed": 0}), {"top1": 0.7 + k / 50}) for k, m in enumerate(MODELS)
-    ]
-    figures = draw("scale", vtab_settings(Material([*some(), *probe], CARDS)))
+    own = vtab_settings(Material([*some(), *PROBES], CARDS))
+    figures = [figure for name in ("scale", "imagenet") for figure in draw(name, own)]
     assert [figure.title for figure in figures] == ["Larger models", "Larger models on ImageNet"]
     rows = figures[1].vega["data"]["values"]
     assert next((row["parameters"], row["value"]) for row in rows) == (10.0, pytest.approx(0.7))

@@ -17,7 +17,8 @@ from unseen.benchmarks.vtab.adapters import FinetuneAdapter
 from unseen.benchmarks.vtab.protocol import MINI, VtabBenchmark, scratch_model, suite
 from unseen.benchmarks.vtab.published_tables import task_info
 from unseen.benchmarks.vtab.ranking import vtab_tables
-from unseen.benchmarks.vtab.search import RUNGS, SealedTest, Selection, sample_settings, select
+from unseen.benchmarks.vtab.search import SealedTest, Selection, sample_settings, select
+from unseen.benchmarks.workbench import SplitRows
 from unseen.core.errors import DataError, OutOfMemoryError, UnknownNameError, UsageError
 from unseen.core.records import Cell
 from unseen.core.run_record import search_record
@@ -126,17 +127,12 @@ def test_the_seal_opens_for_a_selection_only() -> None:
 
 def test_no_adapter_receives_a_test_label(bench: Workbench, small_model: str) -> None:
     """Every array within reach of an adapter, before the seal is broken."""
-    dataset = load_dataset(DATA)
-    sealed = SealedTest(dataset.split("test"))
+    count = len(load_dataset(DATA).split("test"))
     for adaptation in ("linear", "finetune"):
-        benchmark = VtabBenchmark(adaptation=adaptation)  # type: ignore[arg-type]
-        adapter = benchmark._adapter(Cell("vtab", small_model, DATA), bench, dataset, sealed, 0)
-        for value in vars(adapter).values():
-            labels = (
-                value.labels if isinstance(value, Split) else value[1] if isinstance(value, tuple) and value else None
-            )
-            if labels is not None and len(labels) == len(dataset.split("test")):
-                assert (np.asarray(labels) == -1).all()
+        adapter = VtabBenchmark(adaptation=adaptation)._adapter(Cell("vtab", small_model, DATA), bench, 0)
+        found = [value.labels for value in vars(adapter).values() if isinstance(value, Split | SplitRows)]
+        assert sorted(map(len, found)) == sorted([len(adapter.train.labels), len(adapter.val.labels), count])
+        assert [set(labels.tolist()) == {-1} for labels in found] == [len(labels) == count for labels in found]
 
 
 def test_selection_takes_the_best_then_the_shortest() -> None:
@@ -144,11 +140,11 @@ def test_selection_takes_the_best_then_the_shortest() -> None:
         {"accuracy": 0.5, "steps": 10},
         {"accuracy": 0.7, "steps": 40},
         {"accuracy": 0.7, "steps": 20},
-        {"accuracy": 0.9, "steps": 5, "state": "pruned"},
+        {"accuracy": 0.9, "steps": 5, "state": "diverged"},
     ]
     assert select(trials).chosen == 2
     with pytest.raises(DataError, match="came to an end"):
-        select([{"accuracy": 0.9, "state": "pruned"}])
+        select([{"state": "failed"}])
 
 
 # ---- linear --------------------------------------------------------------------------------------------------------
@@ -334,36 +330,16 @@ def without_time(selection: Selection) -> list[dict[str, Any]]:
 def test_a_search_resumes_from_stored_trials_in_any_order(make_adapter: Callable[..., FinetuneAdapter]) -> None:
     whole = make_adapter("a").tune()
     other = make_adapter("b")
-    assert other.waiting() == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]
+    assert other.todo() == [{"trial": trial} for trial in range(4)]
     for trial in (3, 1):
-        other.advance(trial, 1.0)
-    assert other.waiting() == [(0, 1.0), (2, 1.0)]
+        other.do({"trial": trial})
+    assert other.todo([7]) == [{"trial": 0}, {"trial": 2}]
     resumed = make_adapter("b").tune()
     assert without_time(resumed) == without_time(whole)
     assert resumed.chosen == whole.chosen
+    assert make_adapter("b").todo([7]) == [{"final": 7}]
     predictions = list(make_adapter("a").predict(whole, [0]))
     assert predictions[0].shape == (8,)
-    assert not any(key in trial for trial in whole.trials for key in ("index", "rungs"))
-
-
-@pytest.mark.slow
-def test_pruning_depends_on_no_order_and_what_is_pruned_is_never_chosen(
-    make_adapter: Callable[..., FinetuneAdapter],
-) -> None:
-    adapter = make_adapter("c", longest=6, rungs=RUNGS)
-    found = adapter.tune()
-    states = [trial["state"] for trial in found.trials]
-    assert sorted(states) == ["complete", "pruned", "pruned", "pruned"]  # 4, then 2, then 1
-    assert found.trials[found.chosen]["state"] == "complete"
-    assert all("accuracy" not in trial for trial in found.trials if trial["state"] == "pruned")
-    assert not list(adapter.folder.glob("*.pt"))
-    other = make_adapter("d", longest=6, rungs=RUNGS)
-    while waiting := other.waiting():
-        for trial, share in reversed(waiting):
-            other.advance(trial, share)
-    assert without_time(other.selection()) == without_time(found)
-    full = make_adapter("e", longest=6).tune()  # a candidate that came through is what it is without pruning
-    assert full.trials[found.chosen]["accuracy"] == found.trials[found.chosen]["accuracy"]
 
 
 @pytest.mark.slow
@@ -389,13 +365,13 @@ def test_one_trial_that_fails_fails_alone(
     assert [(d.kind, d.name, d.reason) for d in record.dropped] == [
         ("candidate", f"batch_size=8, learning_rate={rate:.4g}", "RuntimeError: the loss is not finite")
     ]
-    assert adapter.waiting() == []
+    assert adapter.todo() == []
     list(adapter.predict(found, []))  # once all is stored, a later search may try again
-    assert adapter.waiting() == [(1, 1.0)]
+    assert adapter.todo() == [{"trial": 1}]
     monkeypatch.setattr(module, "finetune", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no disk")))
     with pytest.raises(DataError, match=r"came to an end.*no disk"):
         make_adapter("h").tune()
-    assert len(make_adapter("h").waiting()) == 4
+    assert len(make_adapter("h").todo()) == 4
 
 
 @pytest.mark.parametrize(
@@ -419,7 +395,7 @@ def test_out_of_memory_is_no_failed_candidate_but_ends_the_search_with_advice(
     adapter = make_adapter("o")
     with pytest.raises(OutOfMemoryError, match=r"also with one image per forward pass \(batch size 8\).*smaller model"):
         adapter.tune()
-    assert adapter.waiting() == [(trial, 1.0) for trial in range(4)], "no candidate is settled"
+    assert adapter.todo() == [{"trial": trial} for trial in range(4)], "no candidate is settled"
 
 
 @pytest.mark.parametrize("images", [256, 64, 16])
@@ -475,7 +451,7 @@ def test_selection_over_seeds_takes_the_mean(make_adapter: Callable[..., Finetun
     settings = [{"learning_rate": rate, "steps": 3, "batch_size": 8} for rate in (0.1, 0.01)]
     several = make_adapter("y", selection_seeds=3)
     several.settings = settings
-    assert several.waiting() == [(run, 1.0) for run in range(6)]
+    assert several.todo() == [{"trial": run} for run in range(6)]
     found = several.tune()
     for number, setting in enumerate(settings):
         each = [several.runs[3 * number + seed].outcome()["accuracy"] for seed in range(3)]
@@ -496,7 +472,7 @@ def test_the_recipe_peft_1k_counts_epochs_and_reports_trained_parameters(bench: 
     adapter = make_benchmark("vtab", recipe)._finetuning(result.cell, bench, 0)  # type: ignore[attr-defined]
     assert [adapter._steps(chosen, split) for split in (adapter.train, adapter.train.join(adapter.val))] == [2, 3]
     assert result.cell.version.endswith("lora.1")
-    assert "lora, peft-1k sweep" in vtab_tables([result], {})[0].caption
+    assert "lora, peft-1k" in vtab_tables([result], {})[0].caption
     linear = run(bench, "random:test_vit?size=32", **{**SMALL, "seeds": (0,)})[0]
     assert linear.details["trainable"] == 16 * 65
 

@@ -25,7 +25,14 @@ def read_results_file(path: Path, size: str) -> vtab.ScoreTable:
     columns = {head: i for i, (head, each) in enumerate(zip(heads, sizes, strict=True)) if each == size}
     titles = vtab.task_titles()
     scores = np.array([[float(values[columns[title]]) for title in titles.values()] for values in body])
-    return vtab.ScoreTable(tuple(values[0] for values in body), tuple(titles), scores, np.full(len(body), np.nan))
+    return vtab.ScoreTable(tuple(values[0] for values in body), tuple(titles), scores)
+
+
+def printed_means(table: str, size: str) -> dict[str, float]:
+    """Return the mean of each method as the paper prints it."""
+    path = Path(vtab.__file__).parent / "published" / f"{table}.csv"
+    rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    return {row["method"]: float(row["Mean"]) for row in rows if row["size"] == size}
 
 
 @pytest.mark.parametrize(("adaptation", "methods"), [("lightweight", 18), ("heavyweight", 4), ("linear", 17)])
@@ -33,21 +40,22 @@ def read_results_file(path: Path, size: str) -> vtab.ScoreTable:
 def test_every_mean_is_the_mean_of_its_row(adaptation: str, methods: int, size: str) -> None:
     table = vtab.score_table(adaptation, size)  # type: ignore[arg-type]
     assert table.scores.shape == (methods, 19)
-    assert np.abs(table.scores.mean(axis=1) - table.means).max() < 0.1
+    means = printed_means({"lightweight": "table6", "heavyweight": "table7", "linear": "table9"}[adaptation], size)
+    assert tuple(means) == table.methods
+    assert np.abs(table.scores.mean(axis=1) - list(means.values())).max() < 0.1
     assert (table.scores > 0).all()
     assert (table.scores <= 100).all()
 
 
 def test_rows_are_sorted_by_their_mean() -> None:
     for size in ("1000", "full"):
-        means = vtab.score_table("lightweight", size).means  # type: ignore[arg-type]
-        assert (np.diff(means) >= 0).all()
+        assert (np.diff(list(printed_means("table6", size).values())) >= 0).all()
 
 
 def test_spot_checks_against_the_printed_page() -> None:
     light = vtab.score_table("lightweight", "1000")
     assert row(light, "Sup-Rot-100%")[[0, 11, 18]].tolist() == [89.9, 48.2, 32.8]
-    assert light.means[light.methods.index("From-Scratch")] == 42.1
+    assert printed_means("table6", "1000")["From-Scratch"] == 42.1
     full = vtab.score_table("lightweight", "full")
     assert row(full, "Cond-BigGAN")[0] == 0.1
     assert row(vtab.score_table("heavyweight", "full"), "Sup-Ex-100%")[18] == 99.1

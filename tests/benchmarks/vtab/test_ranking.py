@@ -192,7 +192,8 @@ def test_fixed_budgets_have_the_usual_table() -> None:
         for r in runs("timm:a", 0.5, TASKS[:2])
     ]
     (table,) = result_tables(own)
-    assert len(table.columns) == 3
+    assert list(table.columns) == ["model", "Caltech101", "CIFAR-100", "2 tasks"]
+    assert [row[0].text for row in table.rows] == ["timm:a"]
 
 
 def test_the_table_states_whose_examples_and_how_many_parameters_were_trained() -> None:

@@ -101,15 +101,6 @@ def test_a_hundred_trials_are_the_same_in_one_process_over_workers_killed_and_ov
     assert outcome(study, tmp_path / "dask", shared_engine("dask", 2)) == alone
 
 
-@pytest.mark.slow
-def test_a_pruned_search_is_the_same_over_workers(tmp_path: Path, shared_engine: Callable[[str, int], Engine]) -> None:
-    study = search(8, prune=True, longest=3, seeds=(0,))
-    found = [outcome(study, tmp_path / str(workers), shared_engine("local", workers)) for workers in (1, 2)]
-    assert found[0] == found[1]
-    states = [trial["state"] for trial in found[0][0]["sweep"]]
-    assert (states.count("complete"), states.count("pruned")) == (2, 6)
-
-
 def test_the_device_of_the_command_is_the_devices_of_the_training(home: Path) -> None:
     study = search(2)
     (benchmark,), cells = study.protocols, plan_study(study, home).cells

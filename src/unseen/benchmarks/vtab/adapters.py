@@ -10,7 +10,7 @@ and a killed process loses at most one training: the selection depends on the fi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
@@ -92,7 +92,6 @@ class FinetuneAdapter:
         options: of all trainings; a setting overrides them.
         folder: for the outcomes of trainings and their checkpoints.
         name: returns the name of a training from its kind, setting and seed; it depends on everything else.
-        rungs: shares of the training time after which the worse half of the candidates is stopped.
         tolerant: whether a candidate that fails is recorded instead of ending the search; out of memory always ends it.
         selection_seeds: number of trainings of each candidate, with seeds from 0; their mean accuracy selects.
         trainable: number of trained parameters, once a training is done.
@@ -107,16 +106,14 @@ class FinetuneAdapter:
     options: FinetuneOptions
     folder: Path
     name: Callable[..., str]
-    rungs: Sequence[float] = ()
     tolerant: bool = False
     selection_seeds: int = 1
     record: RunRecord = field(default_factory=RunRecord)
     trainable: int = 0
 
     def tune(self) -> Selection:
-        while waiting := self.waiting():
-            for run, share in waiting:
-                self.advance(run, share)
+        for piece in self.todo():
+            self.do(piece)
         return self.selection()
 
     @property
@@ -124,32 +121,24 @@ class FinetuneAdapter:
         """Return the trainings of the search: candidate after candidate, seed after seed."""
         return [self._run("trial", setting, seed) for setting in self.settings for seed in range(self.selection_seeds)]
 
-    def waiting(self) -> list[tuple[int, float]]:
-        """Return the runs to train now, and up to which share of their steps; none once all is decided.
+    def todo(self, seeds: Sequence[int] = ()) -> list[dict[str, int]]:
+        """Return the trainings that can be done now: those of the search, and after it a final one per seed."""
+        if waiting := [{"trial": number} for number, run in enumerate(self.runs) if not run.path.exists()]:
+            return waiting
+        chosen = self.selection().setting if seeds else {}
+        return [{"final": seed} for seed in seeds if not self._run("final", chosen, seed).path.exists()]
 
-        A rung is decided when all candidates have reached it, so that their order does not matter.
-        """
-        found = [run.outcome() for run in self.runs]
-        alive = list(range(len(found)))
-        for place, share in enumerate((*self.rungs, 1.0)):
-            ends = ("failed", "diverged") if share < 1 else ("failed", "diverged", "complete")
-            left = [k for k in alive if found[k].get("state") not in ends]
-            if missing := [k for k in left if share == 1 or len(found[k].get("rungs", ())) <= place]:
-                return [(k, share) for k in missing]
-            if share < 1:
-                scores: dict[int, list[float]] = {}
-                for k in left:
-                    scores.setdefault(k // self.selection_seeds, []).append(found[k]["rungs"][place])
-                ranked = sorted(scores, key=lambda trial: (-float(np.mean(scores[trial])), trial))
-                kept = ranked[: ceil(len(ranked) / 2)]
-                alive = [k for k in alive if k // self.selection_seeds in kept]
-        return []
+    def do(self, piece: Mapping[str, int]) -> None:
+        """Do one training, and store its outcome."""
+        if "final" in piece:
+            self._finish(self._run("final", self.selection().setting, piece["final"]))
+        else:
+            self._try(self.runs[piece["trial"]])
 
-    def advance(self, number: int, share: float) -> None:
-        """Train a run up to a share of its steps, evaluate it on val, and store the outcome."""
-        run = self.runs[number]
+    def _try(self, run: Run) -> None:
+        """Train a candidate, and evaluate it on val."""
         try:
-            result = self._train(run, self.train, self.val, share)
+            result = self._train(run, self.train, self.val)
         except (DiskFullError, UnavailableError, OutOfMemoryError):  # not the fault of the setting
             raise
         except (UnseenError, RuntimeError, ValueError, ArithmeticError) as error:
@@ -157,44 +146,32 @@ class FinetuneAdapter:
                 raise
             outcome: Trial = {"state": "failed", "error": f"{type(error).__name__}: {error}"}
         else:
-            outcome = {"state": "training", "rungs": [*run.outcome().get("rungs", ()), result.top1]}
-            if share == 1 or result.diverged_at:
-                outcome |= {"state": "complete", "accuracy": result.top1, "seconds": result.seconds}
+            outcome = {"state": "complete", "accuracy": result.top1, "seconds": result.seconds}
             if result.diverged_at:
                 outcome |= {"state": "diverged", "error": f"the loss diverged at step {result.diverged_at:,}"}
             if result.micro_batch < self._forward_images(run.setting):
                 outcome["forward_images"] = result.micro_batch
-        write_whole(run.path, json.dumps({**run.setting, **outcome}))
-        if outcome["state"] != "training":
-            run.checkpoint.unlink(missing_ok=True)
+        self._store(run, {**run.setting, **outcome})
 
     def selection(self) -> Selection:
-        """Return the best of the complete candidates, and remove the checkpoints of the others.
+        """Return the best of the complete candidates.
 
         Raises:
             DataError: none is complete. Failures are removed, so that a later search tries them again.
         """
-        outcomes = []
-        for run in self.runs:
-            found = run.outcome()
-            if found["state"] == "training":
-                found["state"] = "pruned"
-                run.checkpoint.unlink(missing_ok=True)
-            found.pop("rungs", None)
-            outcomes.append(found)
+        outcomes = [run.outcome() for run in self.runs]
         try:
             return select([_joined(each) for each in zip(*[iter(outcomes)] * self.selection_seeds, strict=True)])
         except DataError:
             self._forget_failures()
             raise
 
-    def unpredicted(self, selection: Selection, seeds: Sequence[int]) -> list[int]:
-        """Return the seeds whose final training is not done."""
-        return [seed for seed in seeds if not self._run("final", selection.setting, seed).path.exists()]
+    def _store(self, run: Run, outcome: Trial) -> None:
+        write_whole(run.path, json.dumps(outcome))
+        run.checkpoint.unlink(missing_ok=True)
 
-    def finish(self, selection: Selection, seed: int) -> None:
-        """Train the chosen setting on train and val, and store its predictions for the test images."""
-        run = self._run("final", selection.setting, seed)
+    def _finish(self, run: Run) -> None:
+        """Train the chosen setting on train and val, and predict the test images."""
         result = self._train(run, self.train.join(self.val), self.test)
         own = {"train": self.train, "val": self.val, "test": self.test}
         only_val = set(self.val.names) - set(self.train.names)  # train and val are joined under the name "train"
@@ -204,14 +181,13 @@ class FinetuneAdapter:
         ]
         record = split_record(own, lost).merge(RunRecord(notes=tuple(self._remarks(result, run))))
         facts = {"predictions": result.predictions.tolist(), "record": record.to_dict(), "trainable": result.trainable}
-        write_whole(run.path, json.dumps(facts))
-        run.checkpoint.unlink(missing_ok=True)
+        self._store(run, facts)
 
     def predict(self, selection: Selection, seeds: Sequence[int]) -> Iterator[IntArray]:
         for seed in seeds:
-            if self.unpredicted(selection, [seed]):
-                self.finish(selection, seed)
             run = self._run("final", selection.setting, seed)
+            if not run.path.exists():
+                self._finish(run)
             finished = run.outcome()
             self.record = self.record.merge(RunRecord.from_dict(finished.get("record", {})))
             self.trainable = int(finished.get("trainable", 0))
@@ -236,8 +212,7 @@ class FinetuneAdapter:
         if result.diverged_at:
             yield f"The final training with seed {run.seed} ended at step {result.diverged_at:,}: its loss diverged."
 
-    def _train(self, run: Run, train: Split, test: Split, share: float = 1.0) -> training.FinetuneResult:
-        """Train up to a share of the steps, and evaluate."""
+    def _train(self, run: Run, train: Split, test: Split) -> training.FinetuneResult:
         setting, steps = run.setting, self._steps(run.setting, train)
         changes: Trial = {}
         if "optimizer" in setting:
@@ -257,7 +232,6 @@ class FinetuneAdapter:
             batch_size=int(setting["batch_size"]),
             seed=run.seed,
             checkpoint=run.checkpoint,
-            until=ceil(share * steps),
             options=replace(self.options, **changes),
         )
 
@@ -277,8 +251,7 @@ class FinetuneAdapter:
 def _joined(outcomes: Sequence[Trial]) -> Trial:
     """Return the outcome of a candidate over its seeds: the mean accuracy, and the worst state."""
     worst = next((found for found in outcomes if found["state"] != "complete"), outcomes[0])
-    if len(outcomes) == 1:
+    if any("accuracy" not in found for found in outcomes):
         return worst
-    accuracies = [found["accuracy"] for found in outcomes if "accuracy" in found]
-    mean = {"accuracy": float(np.mean(accuracies))} if len(accuracies) == len(outcomes) else {}
-    return {**worst, **mean, "seconds": sum(found.get("seconds", 0.0) for found in outcomes)}
+    accuracy = float(np.mean([found["accuracy"] for found in outcomes]))
+    return {**worst, "accuracy": accuracy, "seconds": sum(found["seconds"] for found in outcomes)}

@@ -30,6 +30,7 @@ from unseen.benchmarks.vtab.published_tables import (
     TaskInfo,
     paper_tables,
     published_results,
+    score_table,
     task_info,
 )
 from unseen.benchmarks.vtab.search import OF_SWEEP
@@ -37,6 +38,7 @@ from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
+from unseen.data.sources.vtab import vtab_tasks
 from unseen.metrics.sensitivity import Sensitivity, sensitivities
 from unseen.metrics.subsets import left_out_taus
 from unseen.reports.blocks import Material
@@ -59,7 +61,7 @@ _WAYS: Mapping[str, str] = {"linear": "linear", "finetune": "fine-tuned", "scrat
 #: Parameters that may differ between results of two ways to adapt a model: the options of the ways themselves.
 _OF_WAYS = {"adaptation", "table", "sweep", "micro_batch", *chain(*OF_SWEEP.values())}
 #: Parameters that must be equal even if one of two settings does not have them.
-_OF_DATA = frozenset({"size", "root", "source", "data", "weights"})
+_OF_DATA = frozenset({"size", "root", "source", "data", "weights", "reported"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,7 @@ class ModelScores:
         """Return how the model was adapted, in words."""
         words = [_WAYS.get(self.adaptation, self.adaptation), "" if self.sweep == "lightweight" else self.sweep]
         words += ["by patches" if self.patches else "", "all examples" if self.size == "full" else ""]
+        words += [f"{self.budget:,} steps" if self.budget else ""]
         return ", ".join(filter(None, [*words, "published" if self.source else ""]))
 
     @property
@@ -114,13 +117,13 @@ class ModelScores:
     def tasks(self) -> dict[str, TaskInfo]:
         return {task: task_info(summary.dataset) for task, summary in self.summaries.items()}
 
-    def average(self, tasks: Sequence[str]) -> float:
+    def average(self, tasks: Iterable[str]) -> float:
         """Return the mean over tasks, without its interval."""
         return float(np.mean([self.summaries[task].value for task in tasks]))
 
-    def mean(self, tasks: Sequence[str], *, by_group: bool = False) -> Candidate:
+    def mean(self, tasks: Iterable[str], *, by_group: bool = False) -> Candidate:
         """Return the mean over tasks, or the mean of the means of their groups, for `stats.decide`."""
-        infos, parts = [self.tasks[task] for task in tasks], [self.summaries[task] for task in tasks]
+        infos, parts = zip(*((self.tasks[task], self.summaries[task]) for task in tasks), strict=True)
         counts = Counter(info.group for info in infos)
         weights = [lcm(*counts.values()) // counts[info.group] for info in infos] if by_group else None
         return mean_candidate(parts, [info.data for info in infos], weights)
@@ -196,30 +199,20 @@ class Setting:
     def size(self) -> Size:
         return _size_of(self.group.results[0].cell)
 
-    def by(self, metric: str) -> list[ModelScores]:
-        """Return one row per model and adaptation, without runs of a fixed budget."""
-        return [row for row in scores_of(self.group.results, metric) if not row.budget]
-
     @cached_property
     def scores(self) -> list[ModelScores]:
-        """Return one row per model and adaptation."""
-        return self.by("top1")
+        """Return one row per model and adaptation, or per model, adaptation and fixed budget of steps."""
+        return scores_of(self.group.results)
 
     @cached_property
     def rows(self) -> list[ModelScores]:
-        """Return the rows that have all tasks, best mean first."""
-        return complete(self.scores)
-
-    @cached_property
-    def budgets(self) -> list[ModelScores]:
-        """Return one row per model, adaptation and fixed budget (Figures 6, 19 and 20)."""
-        rows = [row for row in scores_of(self.group.results) if row.budget]
-        return sorted(rows, key=lambda row: (row.model, row.adaptation, row.budget))
+        """Return the rows that have all tasks, best mean first; none of fixed budgets."""
+        return complete([row for row in self.scores if not row.budget])
 
     @cached_property
     def names(self) -> dict[str, str]:
         """Return the name of each row by its key."""
-        return row_names([*self.scores, *self.budgets], self.material.names)
+        return row_names(self.scores, self.material.names)
 
 
 def vtab_settings(material: Material) -> list[Setting]:
@@ -248,16 +241,16 @@ def row_names(rows: Sequence[ModelScores], short: Mapping[str, str]) -> dict[str
     return {row.key: f"{names[row.key]} ({row.way})" if several else names[row.key] for row in rows}
 
 
-def reference_tasks(rows: Sequence[ModelScores]) -> list[str]:
+def reference_tasks(rows: Sequence[ModelScores]) -> dict[str, TaskInfo]:
     """Return the tasks of the row that has most of them, in the order of the paper, other tasks last."""
     infos = max((row.tasks for row in rows), key=len, default={})
-    return sorted(infos, key=lambda task: infos[task].order)
+    return dict(sorted(infos.items(), key=lambda item: item[1].order))
 
 
 def complete(rows: Sequence[ModelScores]) -> list[ModelScores]:
     """Return the rows of one setting that have all tasks of `reference_tasks`, best mean first."""
     tasks = reference_tasks(rows)
-    return sorted((row for row in rows if row.summaries.keys() >= {*tasks}), key=lambda row: -row.average(tasks))
+    return sorted((row for row in rows if row.summaries.keys() >= tasks.keys()), key=lambda row: -row.average(tasks))
 
 
 def shared_tasks(rows: Sequence[ModelScores]) -> list[str]:
@@ -275,25 +268,14 @@ def score_matrix(rows: Sequence[ModelScores]) -> tuple[list[TaskInfo], FloatArra
 # ---- the numbers of figures ------------------------------------------------------------------------------------------
 
 
-def kind_means(rows: Sequence[ModelScores], size: Size) -> list[dict[str, str | float]]:
-    """Return the mean over methods per kind of method and group of tasks, with one deviation (Figure 2).
-
-    Args:
-        rows: of one setting; a user's rows are kinds of their own, and all kinds are over the tasks that these share.
-    """
-    published, own = published_scores("lightweight", size), [row for row in rows if not row.source]
-    kinds = {
-        kind: [row for row in published if row.method in methods] for kind, methods in paper_tables().kinds.items()
-    }
-    kinds |= {f"yours, {row.way}": [other for other in own if other.way == row.way] for row in own}
-    shared = shared_tasks([*published, *own])
-    found: list[dict[str, str | float]] = []
-    for kind, group in product(kinds, GROUPS):
-        if tasks := [task for task in shared if published[0].tasks[task].group == group]:
-            means = [row.average(tasks) for row in kinds[kind]]
-            mean, spread = float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
-            limits = {"low": mean - spread, "high": mean + spread}
-            found.append({"kind": kind, "group": group, "value": mean, **limits, "methods": len(means)})
+def kind_means(size: Size) -> list[dict[str, str | float]]:
+    """Return the mean over published methods per kind and group of tasks, with one deviation (Figure 2)."""
+    table, found = score_table("lightweight", size), []
+    groups = np.array([task.group for task in vtab_tasks().values()])
+    for (kind, methods), group in product(paper_tables().kinds.items(), GROUPS):
+        means = table.scores[np.isin(table.methods, methods)][:, groups == group].mean(axis=1) / 100
+        mean, spread = float(means.mean()), float(means.std(ddof=1)) if len(means) > 1 else 0.0
+        found.append({"kind": kind, "group": group, "value": mean, "low": mean - spread, "high": mean + spread})
     return found
 
 
@@ -306,14 +288,12 @@ def differences(first: ModelScores, second: ModelScores) -> dict[TaskInfo, float
 def pairs(rows: Sequence[ModelScores]) -> list[tuple[ModelScores, ModelScores]]:
     """Return the pairs of Figure 4: of the published methods those of [P]; else the best row and a reference.
 
-    The reference has random weights, or is the last row.
+    The reference is the last row.
     """
     named = {row.method: row for row in rows if row.source}
-    if named or not rows:
+    if named:
         return [(named[first], named[second]) for first, second in PAIRS if {first, second} <= named.keys()]
-    random = (row for row in rows if row.model.startswith("random:") or row.adaptation == "scratch")
-    second = next(random, rows[-1])
-    return [(rows[0], second)] if second is not rows[0] else []
+    return [(rows[0], rows[-1])] if len(rows) > 1 else []
 
 
 def sweep_gains(settings: Sequence[Setting]) -> list[tuple[ModelScores, dict[TaskInfo, float]]]:
@@ -354,7 +334,7 @@ def _related(settings: Sequence[Setting], first: Adaptation, second: Adaptation)
 
 def metric_means(setting: Setting) -> dict[str, dict[str, float]]:
     """Return the mean over tasks by metric and row, of rows that have all tasks (Figure 7)."""
-    by_metric = {metric: complete(setting.by(metric)) for metric in METRICS}
+    by_metric = {m: complete(scores_of(setting.group.results, m)) for m in METRICS if setting.rows}
     shared = shared_tasks([row for rows in by_metric.values() for row in rows])
     return {m: {row.key: row.average(shared) for row in rows} for m, rows in by_metric.items() if rows and shared}
 
@@ -365,12 +345,10 @@ def metric_agreement(means: Mapping[str, Mapping[str, float]]) -> dict[str, floa
     Args:
         means: by metric and row.
     """
-    base, found = means.get("top1", {}), {}
-    for metric, other in means.items():
-        rows = [row for row in base if row in other]
-        if metric != "top1" and len(rows) >= 3:
-            found[metric] = kendall_tau([base[row] for row in rows], [other[row] for row in rows])
-    return found
+    base = means.get("top1", {})
+    others = {metric: other for metric, other in means.items() if metric != "top1" and base.keys() == other.keys()}
+    values = list(base.values())
+    return {m: kendall_tau(values, [each[row] for row in base]) for m, each in others.items() if len(base) >= 3}
 
 
 def unseen_task_taus(rows: Sequence[ModelScores]) -> dict[TaskInfo, tuple[float, float]]:
@@ -381,14 +359,14 @@ def unseen_task_taus(rows: Sequence[ModelScores]) -> dict[TaskInfo, tuple[float,
     return dict(zip(tasks, taus, strict=True))
 
 
-def searches(setting: Setting) -> dict[tuple[str, str], dict[str, dict[str, Sensitivity]]]:
-    """Return hyper-parameters by (model, adaptation) and title of the task, for searches with enough trials."""
-    found: dict[tuple[str, str], dict[str, dict[str, Sensitivity]]] = {}
+def searches(setting: Setting) -> dict[str, dict[str, dict[str, Sensitivity]]]:
+    """Return hyper-parameters by "model (adaptation)" and title of the task, for searches with enough trials."""
+    found: dict[str, dict[str, dict[str, Sensitivity]]] = {}
     for result in setting.group.results:
-        cell, title = result.cell, task_info(result.cell.dataset).title
+        cell, task = result.cell, task_info(result.cell.dataset).title
+        name = f"{setting.material.names[cell.model]} ({VtabParameters.read(cell.parameters).adaptation})"
         done = [trial for trial in result.sweep if trial.get("state", "complete") == "complete"]
-        key = cell.model, VtabParameters.read(cell.parameters).adaptation
-        if len(done) >= _FEWEST_TRIALS and title not in found.get(key, {}):
+        if len(done) >= _FEWEST_TRIALS and task not in found.get(name, {}):
             with suppress(DataError):  # no trial has an accuracy
-                found.setdefault(key, {})[title] = sensitivities(done)
-    return {key: tasks for key, tasks in found.items() if tasks}
+                found.setdefault(name, {})[task] = sensitivities(done)
+    return {name: tasks for name, tasks in found.items() if tasks}

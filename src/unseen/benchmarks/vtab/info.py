@@ -21,7 +21,6 @@ class VtabDetails(Typed):
         train_images: labelled examples, training and validation together.
         test_images: images that were tested.
         chosen: the hyper-parameters that the search chose; `validation_accuracy` is theirs.
-        task: name, title, group and data of the task, as `TaskInfo`.
         examples: digest of the labelled examples: equal digests, equal VTAB-1k.
         correct: one bit per tested image, as `pack_correct` writes them.
         trainable: number of trained parameters, the head included; 0 if unknown.
@@ -33,7 +32,6 @@ class VtabDetails(Typed):
     test_images: int = 0
     chosen: Mapping[str, object] = field(default_factory=dict)
     validation_accuracy: float | None = None
-    task: Mapping[str, str] = field(default_factory=dict)
     examples: str = ""
     correct: str = ""
     trainable: int = 0

@@ -18,19 +18,20 @@ from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from msgspec import Meta
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.vtab.info import VtabDetails
-from unseen.benchmarks.vtab.published_tables import GROUPS, task_info
+from unseen.benchmarks.vtab.published_tables import GROUPS
 from unseen.benchmarks.vtab.search import (
+    BLANK,
     OF_SWEEP,
-    RUNGS,
+    PEFT_BATCH,
     TRIALS,
     SealedTest,
     Selection,
     Trial,
-    recipe_settings,
     sample_settings,
 )
 from unseen.benchmarks.workbench import Wanted, Workbench
@@ -63,7 +64,7 @@ MINI = (
     "procedural:sprites-orientation",
 )
 #: Parameters that a training with given hyper-parameters does not depend on.
-_SEARCH = {"seed", "budget", "sweep", "selection_seeds", *chain(*OF_SWEEP.values())} - {"prune"}
+_SEARCH = {"seed", "budget", "sweep", "selection_seeds", *chain(*OF_SWEEP.values())}
 #: Adaptations of the paper itself; version 1 of them has no name in the version of a cell.
 _OF_PAPER = ("linear", "finetune", "scratch")
 #: Decoded images that fine-tuning keeps by default: 7,000 of 224 pixels.
@@ -105,7 +106,6 @@ class VtabBenchmark(Benchmark):
     )
     trials: Positive = option(TRIALS, help="Settings of the heavyweight search.", rare=True)
     longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.", rare=True)
-    prune: bool = option(False, help="Stop the worse half of the search after 1/3 and 2/3 of its steps.", rare=True)
     epochs: Positive = option(100, help="Epochs of peft-1k.", rare=True)
     adamw_rates: tuple[Rate, ...] = option((0.001,), help="Learning rates of peft-1k.", rare=True)
     weight_decays: tuple[Decay, ...] = option((0.01, 0.001, 0.0001, 0.0), help="Weight decays of peft-1k.", rare=True)
@@ -171,7 +171,9 @@ class VtabBenchmark(Benchmark):
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         budgets = [{"budget": budget} for budget in self.budgets] or [{}]
-        return [{**budget, "seed": seed} for budget in budgets for seed in self.seeds]
+        # Version 2 of the protocol had an option to prune the search; the ids of other results stay.
+        fixed = {"prune": False} if self.sweep == "heavyweight" else {}
+        return [{**fixed, **budget, "seed": seed} for budget in budgets for seed in self.seeds]
 
     def check(self, dataset: Dataset) -> None:
         if missing := [split for split in ("train", "val", "test") if split not in dataset.splits]:
@@ -191,21 +193,12 @@ class VtabBenchmark(Benchmark):
         found: list[dict[str, Any]] = []
         for budget, chosen in _by_budget(cells).items():
             adapter = self._finetuning(chosen[0], bench, budget)
-            if waiting := adapter.waiting():
-                found += [{"budget": budget, "trial": trial, "share": share} for trial, share in waiting]
-            else:
-                seeds = adapter.unpredicted(adapter.selection(), _seeds(chosen))
-                found += [{"budget": budget, "final": seed} for seed in seeds]
+            found += [{"budget": budget, **piece} for piece in adapter.todo(_seeds(chosen))]
         return found
 
     def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
         """Run one training, and store its outcome in a file."""
-        budget = int(piece["budget"])
-        adapter = self._finetuning(cells[0], bench, budget)
-        if "final" in piece:
-            adapter.finish(adapter.selection(), int(piece["final"]))
-        else:
-            adapter.advance(int(piece["trial"]), float(piece["share"]))
+        self._finetuning(cells[0], bench, piece["budget"]).do(piece)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
@@ -213,7 +206,7 @@ class VtabBenchmark(Benchmark):
         sealed = SealedTest(dataset.split("test"))
         for budget, chosen in _by_budget(cells).items():
             began = time.perf_counter()
-            adapter = self._adapter(chosen[0], bench, dataset, sealed, budget)
+            adapter = self._adapter(chosen[0], bench, budget)
             selection = adapter.tune()
             for cell, found in zip(chosen, adapter.predict(selection, _seeds(chosen)), strict=True):
                 # The test labels are opened only here: everything is chosen, and this run is predicted.
@@ -221,31 +214,27 @@ class VtabBenchmark(Benchmark):
                 seconds, began = time.perf_counter() - began, time.perf_counter()
                 yield replace(result, seconds=seconds, record=adapter.record)
 
-    def _adapter(
-        self, cell: Cell, bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int
-    ) -> LinearAdapter | FinetuneAdapter:
+    def _adapter(self, cell: Cell, bench: Workbench, budget: int) -> LinearAdapter | FinetuneAdapter:
         from unseen.benchmarks.vtab.adapters import LinearAdapter
 
         if self.adaptation != "linear":
-            return self._finetuning(cell, bench, budget, sealed)
-        train, val, test = (
-            bench.split(cell.model, dataset.id, split, view=self._view) for split in ("train", "val", "test")
-        )
-        return LinearAdapter(train, val, test, len(dataset.class_names), self._settings(budget))
+            return self._finetuning(cell, bench, budget)
+        splits = ("train", "val", "test")
+        train, val, test = (bench.split(cell.model, cell.dataset, split, view=self._view) for split in splits)
+        blank = replace(test, labels=np.full_like(test.labels, BLANK))
+        return LinearAdapter(train, val, blank, len(bench.dataset(cell.dataset).class_names), self._settings(budget))
 
-    def _finetuning(
-        self, cell: Cell, bench: Workbench, budget: int, sealed: SealedTest | None = None
-    ) -> FinetuneAdapter:
+    def _finetuning(self, cell: Cell, bench: Workbench, budget: int) -> FinetuneAdapter:
         from unseen.benchmarks.vtab.adapters import FinetuneAdapter, FinetuneOptions
 
         dataset = bench.dataset(cell.dataset)
         model = scratch_model(cell.model, bench) if self.adaptation == "scratch" else cell.model
-        backbone, heavy = self._view(bench.backbone(model)), self.sweep == "heavyweight"
+        backbone = self._view(bench.backbone(model))
         return FinetuneAdapter(
             backbone=backbone,
             train=dataset.split("train"),
             val=dataset.split("val"),
-            test=(sealed or SealedTest(dataset.split("test"))).images,
+            test=SealedTest(dataset.split("test")).images,
             classes=len(dataset.class_names),
             settings=self._settings(budget, len(dataset.split("train")), backbone.preprocessing.size),
             options=FinetuneOptions(
@@ -261,8 +250,7 @@ class VtabBenchmark(Benchmark):
             ),
             folder=bench.home / "vtab" / "runs",
             name=partial(cell.name_of, without=_SEARCH),
-            rungs=RUNGS if heavy and self.prune else (),
-            tolerant=heavy,
+            tolerant=self.sweep == "heavyweight",
             selection_seeds=self.selection_seeds,
         )
 
@@ -271,7 +259,9 @@ class VtabBenchmark(Benchmark):
         if self.sweep == "heavyweight":
             return sample_settings(self.trials, images=images, size=size, longest=self.longest)
         if self.sweep == "peft-1k":
-            found = recipe_settings(self.epochs, self.adamw_rates, self.weight_decays)
+            fixed = {"epochs": self.epochs, "batch_size": PEFT_BATCH, "optimizer": "adamw", "schedule": "cosine"}
+            recipe = product(self.adamw_rates, self.weight_decays)
+            found = [{"learning_rate": rate, "weight_decay": decay, **fixed} for rate, decay in recipe]
         else:
             grid = product((budget,) if budget else self.steps, self.learning_rates)
             found = [{"learning_rate": rate, "steps": steps, "batch_size": self.batch_size} for steps, rate in grid]
@@ -315,7 +305,7 @@ def _result(
     """Return the metrics and details of one run; images that could not be read have the prediction -1."""
     readable = predictions >= 0
     wanted, found = labels[readable], predictions[readable]
-    correct, classes, info = found == wanted, len(dataset.class_names), task_info(dataset.id)
+    correct, classes = found == wanted, len(dataset.class_names)
     interval = accuracy_interval(correct)
     details = VtabDetails(
         classes=classes,
@@ -324,7 +314,6 @@ def _result(
         test_images=len(correct),
         chosen=selection.setting,
         validation_accuracy=selection.accuracy,
-        task={"name": info.name, "title": info.title, "group": info.group, "data": info.data},
         examples=digest([dataset.split(s).fingerprint for s in ("train", "val")]),
         correct=pack_correct(correct),
         trainable=trainable,
@@ -340,10 +329,8 @@ def _result(
 
 
 def _by_budget(cells: Sequence[Cell]) -> dict[int, list[Cell]]:
-    found: dict[int, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(cell.parameters.get("budget", 0), []).append(cell)
-    return found
+    budgets = [cell.parameters.get("budget", 0) for cell in cells]
+    return {b: [cell for cell, own in zip(cells, budgets, strict=True) if own == b] for b in dict.fromkeys(budgets)}
 
 
 def _seeds(cells: Sequence[Cell]) -> list[int]:
@@ -359,18 +346,17 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
         root: folder of their data; "" for the default.
     """
     options = {"size": size if size != "1000" else None, "root": root or None}
+    tasks = vtab_tasks().values()
+    suites = {"all": list(vtab_tasks()), **{group: [t.name for t in tasks if t.group == group] for group in GROUPS}}
+    suites |= {task.name: [task.name] for task in tasks}
     found: list[str] = []
     for name in names:
-        groups = {"all": GROUPS, **{group: (group,) for group in GROUPS}}
-        tasks = [task.name for task in vtab_tasks().values() if task.group in groups.get(name, ())]
+        chosen = suites.get(name.removeprefix("vtab:"), [])
         if name == "ready":
             folder = Path(root or default_root())
-            if not (tasks := ready_tasks(folder)):
+            if not (chosen := ready_tasks(folder)):
                 raise DataError(f"no task is ready below {folder}. List the data: unseen vtab check {folder}")
-        elif (task := name.removeprefix("vtab:")) in vtab_tasks():
-            tasks = [task]
-        elif not tasks and name != "mini" and ":" not in name:
-            raise UnknownNameError("task or suite", name, ["mini", "all", "ready", *GROUPS, *vtab_tasks()])
-        own = MINI if name == "mini" else [name]
-        found += [str(Name.parse(f"vtab:{task}", options)) for task in tasks] or own
+        elif not chosen and name != "mini" and ":" not in name:
+            raise UnknownNameError("task or suite", name, ["mini", "ready", *suites])
+        found += [str(Name.parse(f"vtab:{task}", options)) for task in chosen] or (MINI if name == "mini" else [name])
     return list(dict.fromkeys(found))

@@ -42,13 +42,11 @@ class ScoreTable:
 
     Attributes:
         scores: (methods, tasks).
-        means: the printed mean per method; NaN where none is printed.
     """
 
     methods: tuple[str, ...]
     tasks: tuple[str, ...]
     scores: FloatArray
-    means: FloatArray
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,6 @@ def score_table(adaptation: Adaptation, size: Size) -> ScoreTable:
         methods=tuple(row["method"] for row in chosen),
         tasks=tuple(titles),
         scores=np.array([[float(row[title]) for title in titles.values()] for row in chosen]),
-        means=np.array([float(row["Mean"]) for row in chosen]),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 
 from unseen.benchmarks.vtab.analysis import (
     ModelScores,
@@ -14,7 +15,7 @@ from unseen.benchmarks.vtab.analysis import (
     scores_of,
     vtab_settings,
 )
-from unseen.benchmarks.vtab.published_tables import Size, TaskInfo
+from unseen.benchmarks.vtab.published_tables import Size, TaskInfo, task_info
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.reports.blocks import Material
@@ -24,7 +25,6 @@ from unseen.results.table import (
     DisplayNames,
     Table,
     TableCell,
-    default_tables,
     findings_footnote,
     mark_of,
     summary_cell,
@@ -35,7 +35,7 @@ from unseen.stats import Candidate, Decision, decide
 TOP1 = metric_style("top1", "vtab")
 UNDECIDED = decide({})
 _MEAN = "Mean of"
-_INTERVALS = "Intervals of published numbers follow from the printed accuracy and the number of test images"
+_INTERVALS = "Intervals of published numbers follow from the printed accuracy and the number of test images."
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,69 +115,52 @@ class Ranking:
             names: how to call models and the benchmark.
             older: how many results of older weights or data were dropped.
         """
-        called, caption = self._names(names), self._caption(names)
-        parts: list[tuple[str, Sequence[ModelScores], Sequence[Column], Sequence[str]]] = []
-        if self.rows:
-            counted_rows = any(row.trainable and row.adaptation != "linear" for row in self.rows)
-            columns = [*self.columns, *([_PARAMETERS] if counted_rows else [])]
-            parts.append((caption, self.ordered, columns, self._notes(older)))
-        if self.incomplete:
-            rows = [row for row, _ in self.incomplete]
-            columns = _task_columns({**self.tasks, **{task: info for row in rows for task, info in row.tasks.items()}})
-            notes = [f"{called[row.key]}: {lacks}." for row, lacks in self.incomplete]
-            parts.append((f"{caption}: incomplete, not ranked", rows, columns, notes))
-        return [
-            Table(
-                title,
-                ["method" if any(row.source for row in rows) else "model", *(column.head for column in columns)],
-                [[_head(row, called[row.key]), *(self._cell(row, column) for column in columns)] for row in rows],
-                ["" if row.source else row.model for row in rows],  # filters are for the user's models
-                groups=["", *(column.group for column in columns)],
-                notes=notes,
-            )
-            for title, rows, columns, notes in parts
-        ]
+        others = [row for row, _ in self.incomplete]
+        called = row_names([row for row in (*self.rows, *others) if not row.source], names)
+        called |= row_names([row for row in (*self.rows, *others) if row.source], names)
+        own = [row for row in self.rows if not row.source]
+        counted_rows = any(row.trainable and row.adaptation != "linear" for row in own)
+        columns = [*self.columns, *([_PARAMETERS] if counted_rows else [])]
+        ranked = self._table(self._caption(names, own), self.ordered, columns, called)
+        marked = any(cell.mark for cells in ranked.rows for cell in cells)
+        sources = listed(list(dict.fromkeys(row.source for row in self.rows if row.source)))
+        notes = summary_notes([r.summaries[t] for r in own for t in self.tasks], marked=marked, older=older)
+        notes += [_whose(self.rows), *([f"Published: {sources}.", _INTERVALS] if sources else []), self.note]
+        found = [replace(ranked, notes=[note for note in notes if note])]
+        if others:
+            columns = _task_columns(reduce(or_, [row.tasks for row in others], dict(self.tasks)))
+            table = self._table(f"{ranked.caption}: incomplete, not ranked", others, columns, called)
+            found.append(replace(table, notes=[f"{called[row.key]}: {lacks}." for row, lacks in self.incomplete]))
+        return found
+
+    def _table(
+        self, caption: str, rows: Sequence[ModelScores], columns: Sequence[Column], called: Mapping[str, str]
+    ) -> Table:
+        return Table(
+            caption,
+            ["method" if any(row.source for row in rows) else "model", *(column.head for column in columns)],
+            [[_head(row, called[row.key]), *(self._cell(row, column) for column in columns)] for row in rows],
+            ["" if row.source else row.model for row in rows],  # filters are for the user's models
+            groups=["", *(column.group for column in columns)],
+        )
 
     def _cell(self, row: ModelScores, column: Column) -> TableCell:
         if column == _PARAMETERS:
             return TableCell(f"{row.trainable:,}", row.trainable) if row.trainable else TableCell()
-        ranked = row.key in self.candidates.get(column, {})
-        mark = mark_of(row.key, self.decisions[column]) if ranked else ""
+        decision = self.decisions.get(column, UNDECIDED)
+        mark = mark_of(row.key, decision)
         if column.group != _MEAN:
             return replace(summary_cell(row.summaries.get(column.tasks[0]), UNDECIDED), mark=mark)
-        interval = self.decisions[column].intervals[row.key]
-        return TableCell(
-            value=interval.value,
-            interval=interval,
-            metric=TOP1,
-            mark=mark,
-            n=interval.n or None,
-            cells=row.cells(column.tasks),
-        )
+        interval, cells = decision.intervals[row.key], row.cells(column.tasks)
+        n = interval.n or None
+        return TableCell(value=interval.value, interval=interval, metric=TOP1, mark=mark, n=n, cells=cells)
 
-    def _names(self, short: Mapping[str, str]) -> dict[str, str]:
-        """Return the name of each row by its key."""
-        rows = [*self.rows, *(row for row, _ in self.incomplete)]
-        parts = [[row for row in rows if bool(row.source) == published] for published in (False, True)]
-        return row_names(parts[0], short) | row_names(parts[1], short)
-
-    def _caption(self, names: DisplayNames) -> str:
+    def _caption(self, names: DisplayNames, own: Sequence[ModelScores]) -> str:
         known = any(info.published for info in self.tasks.values())  # other data have other numbers of examples
-        examples = "all examples" if self.size == "full" else "1,000 examples" if known else ""
-        own = {(row.adaptation, row.sweep) for row in self.rows if not row.source}
-        way, sweep = own.pop() if len(own) == 1 else ("", self.table)
-        adapted = f"{way}, {sweep} sweep" if way not in ("", "finetune", "scratch") else f"{sweep} sweep"
-        adapted = "linear" if self.table == "linear" else adapted
-        words = [names.get("vtab", "VTAB"), "top-1 accuracy (%)", adapted, examples]
-        return ", ".join(filter(None, words)) + (f" · {self.setting}" if self.setting else "")
-
-    def _notes(self, older: int) -> list[str]:
-        summaries = [row.summaries[task] for row in self.rows if not row.source for task in self.tasks]
-        marked = any(mark_of(row.key, decision) for decision in self.decisions.values() for row in self.rows)
-        found = summary_notes(summaries, marked=marked, older=older) if summaries else []
-        sources = listed(list(dict.fromkeys(row.source for row in self.rows if row.source)))
-        published = [f"Published: {sources}.", f"{_INTERVALS}."] if sources else []
-        return [*found, *filter(None, [_whose(self.rows)]), *published, *filter(None, [self.note])]
+        ways = {row.way for row in own}
+        words = [names.get("vtab", "VTAB"), "top-1 accuracy (%)", ways.pop() if len(ways) == 1 else self.table]
+        words += ["1,000 examples"] if known and self.size == "1000" else []
+        return ", ".join(words) + (f" · {self.setting}" if self.setting else "")
 
 
 def _whose(rows: Sequence[ModelScores]) -> str:
@@ -192,9 +175,8 @@ def _whose(rows: Sequence[ModelScores]) -> str:
 
 def _task_columns(tasks: Mapping[str, TaskInfo]) -> list[Column]:
     """Return one column per task, group by group."""
-    groups = list(dict.fromkeys(info.group for info in tasks.values()))
-    ordered = sorted(tasks, key=lambda task: groups.index(tasks[task].group))
-    return [Column(tasks[task].group.capitalize(), tasks[task].title, (task,)) for task in ordered]
+    ordered = sorted(tasks.items(), key=lambda item: item[1].order)
+    return [Column(info.group.capitalize(), info.title, (task,)) for task, info in ordered]
 
 
 def _head(row: ModelScores, name: str) -> TableCell:
@@ -202,22 +184,20 @@ def _head(row: ModelScores, name: str) -> TableCell:
     return TableCell(shown, name.lower(), hint=row.source or row.model)
 
 
-def rank(own: Sequence[ModelScores], published: Sequence[ModelScores] | None = None, *, setting: str = "") -> Ranking:
+def rank(own: Sequence[ModelScores], literature: Sequence[ModelScores] = (), *, setting: str = "") -> Ranking:
     """Rank rows that compare with one another, among published methods if their tasks and data are complete.
 
     Args:
         own: rows of the user's models.
-        published: published rows; by default those of the table that the first row compares with.
+        literature: published rows beside those of the table that the first row compares with.
     """
-    table, size = own[0].table, own[0].size
-    known = {task: info for row in own for task, info in row.tasks.items()}
-    tasks = {task: known[task] for task in reference_tasks(own)}
+    table, size, tasks = own[0].table, own[0].size, reference_tasks(own)
     whole = [row for row in own if row.summaries.keys() >= tasks.keys()]
     intact = [row for row in whole if row.incomplete.keys().isdisjoint(tasks)]
     ranked, note = intact or whole, "" if intact else "Data are incomplete: not comparable with published numbers."
     unranked = sorted((row for row in own if row not in ranked), key=lambda row: row.key)
-    if intact and all(info.published for info in tasks.values()):
-        for row in published_scores(table, size) if published is None else published:
+    if intact and not own[0].budget and all(info.published for info in tasks.values()):
+        for row in (*published_scores(table, size), *literature):
             (ranked if row.summaries.keys() >= tasks.keys() else unranked).append(row)
     return Ranking(setting, table, size, tasks, ranked, [(row, _lacks(row, tasks)) for row in unranked], note)
 
@@ -237,14 +217,11 @@ def compare(
     Raises:
         DataError: there is nothing to compare.
     """
-    found = []
-    for setting in vtab_settings(Material(results)):
-        known = [{t: row.summaries[t] for t, i in row.tasks.items() if i.published} for row in setting.scores]
-        rows = [replace(row, summaries=some) for row, some in zip(setting.scores, known, strict=True) if some]
-        if rows and size in (None, setting.size):
+    found, known = [], [result for result in results if task_info(result.cell.dataset).published]
+    for setting in vtab_settings(Material(known)):
+        if setting.rows and size in (None, setting.size):
             more = [row for row in scores_of(literature) if row.size == setting.size]
-            published = [*published_scores(rows[0].table, setting.size), *more]
-            found.append(rank(rows, published, setting=setting.group.words))
+            found.append(rank(setting.scores, more, setting=setting.group.words))
     if not found:
         raise DataError(
             "there are no VTAB results to compare. The published methods were never run on the embedded tasks: run "
@@ -256,15 +233,10 @@ def compare(
 def vtab_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of VTAB for all outputs, setting by setting; results of fixed budgets have their own."""
     found: list[Table] = []
-    rest: list[Result] = []
     for setting in vtab_settings(Material(list(results))):
-        group = setting.group
-        if setting.scores:
-            first, *more = rank(setting.scores, setting=group.words).tables(names, group.older)
-            found += [replace(first, footnote=findings_footnote(group.results)), *more]
-        else:
-            rest += group.results
-    return [*found, *(default_tables(rest, names, metrics) if rest else [])]
+        first, *more = rank(setting.scores, setting=setting.group.words).tables(names, setting.group.older)
+        found += [replace(first, footnote=findings_footnote(setting.group.results)), *more]
+    return found
 
 
 def _lacks(row: ModelScores, tasks: Mapping[str, TaskInfo]) -> str:

@@ -5,8 +5,7 @@ Implements: a hundred random settings of fine-tuning, judged on the validation i
             or steps, flips, colour, five crops, six evaluation views, weight decay, SGD or Adam with their learning
             rates, all sampled independently
 Differs:    [P] prints the range of SGD's learning rate as [0.001, 0.0]; here it is [0.001, 1]. Sizes of views scale
-            with the input of the model. On request the worse half is stopped after a third and two thirds of the
-            training time, as in successive halving; [P] trains every setting to its end
+            with the input of the model
 
 Code that selects hyper-parameters receives train and val, and returns a `Selection`. Code that predicts receives the
 test images with blank labels. `SealedTest.open` returns the labels in exchange for a selection.
@@ -30,16 +29,14 @@ from unseen.data import Split
 Trial = Values
 BLANK = -1
 #: Keys of a trial that are not of its setting.
-OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note", "forward_images")
+OUTCOME = ("accuracy", "seconds", "state", "error", "log_loss", "note", "forward_images")
 TRIALS = 100
 #: Options that only one sweep has.
 OF_SWEEP = {
     "lightweight": ("learning_rates", "batch_size", "steps"),
-    "heavyweight": ("trials", "longest", "prune"),
+    "heavyweight": ("trials", "longest"),
     "peft-1k": ("epochs", "adamw_rates", "weight_decays"),
 }
-#: Shares of the training time after which a search that prunes stops the worse half.
-RUNGS = (1 / 3, 2 / 3)
 #: Side of the input of the network, and the shortest side that it is cut out of if there is a crop.
 _EVALUATION = {224: 256, 320: 352, 384: 448}
 #: Recipe of parameter-efficient tuning on VTAB-1k: images per batch, and the share of the steps of the warm-up.
@@ -82,12 +79,6 @@ def _sample(rng: np.random.Generator, images: int, size: int) -> Trial:
     for name, (low, high) in (("weight_decay", (1e-5, 1e-1)), ("learning_rate", rates)):
         found[name] = math.exp(rng.uniform(math.log(low), math.log(high)))
     return found
-
-
-def recipe_settings(epochs: int, rates: Sequence[float], decays: Sequence[float]) -> list[Trial]:
-    """Return the grid of the recipe `peft-1k`: AdamW, a cosine schedule with warm-up, batches of 64."""
-    fixed = {"epochs": epochs, "batch_size": PEFT_BATCH, "optimizer": "adamw", "schedule": "cosine"}
-    return [{"learning_rate": rate, "weight_decay": decay, **fixed} for rate in rates for decay in decays]
 
 
 @final

@@ -15,7 +15,7 @@ from unseen.core.registry import load_object
 _COMMANDS = {
     "check": "List for all 19 tasks the data below a folder, what is missing, and where to get it.",
     "fetch": "Download the files of tasks, with resumption and checksums, and unpack them.",
-    "analyse": "Recompute the paper's statements about its own benchmark; with --study, also for your results.",
+    "analyse": "Recompute the paper's statements about its own benchmark.",
     "chart": "Draw a figure of the paper: for the published methods, and with --study for your results.",
     "compare": "Rank your models among the 18 published methods. Models that lack tasks or test images are listed, not "
     "ranked.",

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from unseen.benchmarks import Workbench
 from unseen.benchmarks.vtab.analysis import linear_taus, published_settings, vtab_settings
-from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
+from unseen.benchmarks.vtab.figures import FIGURES, draw
 from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.published_tables import (
     Size,
@@ -25,9 +25,7 @@ from unseen.benchmarks.vtab.section import (
     aggregation_table,
     human_table,
     literature_table,
-    own_aggregation_tables,
     subset_table,
-    tau_cell,
 )
 from unseen.cli.application import DATA_PANEL, HomeOption, JsonOption, split_names
 from unseen.cli.run import display_names, open_results
@@ -38,8 +36,7 @@ from unseen.core.records import ModelCard, Result
 from unseen.data.sources.vtab import check_root, default_root, fetch_task, vtab_task, vtab_tasks
 from unseen.metrics.subsets import left_out_taus, unseen_pair_accuracy
 from unseen.reports import save_chart
-from unseen.reports.blocks import Material
-from unseen.results.table import Table, TableCell
+from unseen.reports.blocks import Material, plain_table
 
 _SizeOption = Annotated[
     Literal["1000", "full"],
@@ -47,9 +44,6 @@ _SizeOption = Annotated[
 ]
 #: How models of tables without other information were adapted.
 _TUNED: dict[str, object] = {"adaptation": "finetune", "sweep": "lightweight"}
-_StudyOption = Annotated[
-    str | None, Option("--study", help="Also for the results of this study, such as vtab; without, the paper's.")
-]
 
 
 def check(
@@ -67,12 +61,12 @@ def check(
     for status in found:
         sizes = " / ".join(f"{status.sizes.get(s, 0):,}" for s in ("train", "val", "test")) if status.sizes else ""
         whose = status.selection.partition(",")[0]
-        row = [status.task, status.group, status.state, sizes, whose, *([status.hash] if hashes else [])]
-        rows.append([*row, status.source or status.advice])
+        hash_ = status.hash or status.split_hash
+        rows.append([status.task, status.group, status.state, sizes, whose, hash_, status.source or status.advice])
         notes += [f"{status.task}: {status.advice}"] if status.source and status.advice else []
-    columns = ["task", "group", "state", "train / val / test", "1,000 examples", *(["hash"] if hashes else [])]
-    columns.append("where, or what to do")
-    print_table(columns, rows)
+    print_table(
+        ["task", "group", "state", "train / val / test", "1,000 examples", "hash", "where, or what to do"], rows
+    )
     for note in notes:
         say(note)
     say(f"{sum(status.state == 'ready' for status in found)} of 19 tasks are ready.")
@@ -115,41 +109,30 @@ def chart(
     name: Annotated[str, Argument(metavar="NAME", help=f"One of: {', '.join(FIGURES)}.")],
     out: Annotated[Path, Option("--output", help="File to write: .html, .svg, .png or .pdf.")],
     size: _SizeOption = "1000",
-    study: _StudyOption = None,
-    only: Annotated[
-        Literal["published", "own"] | None, Option("--only", help="The published methods, or your results.")
+    study: Annotated[
+        str | None, Option("--study", help="Also for the results of this study, such as vtab; without, the paper's.")
     ] = None,
     home: HomeOption = None,
 ) -> None:
-    results = _stored_results(study, home) if study and only != "published" else []
-    own = vtab_settings(Material(results, _cards_of(results, home) if name == "scale" else {}))
-    figures = draw(name, own, size=size, published=only != "own")
-    save_chart(one_spec(figures), out)
-    for figure in figures:
-        say(f"{figure.title}. {figure.description}")
-    say(f"Chart: {out}")
+    results = _stored_results(study, home) if study else []
+    own = vtab_settings(Material(results, _cards_of(results, home) if name in ("scale", "imagenet") else {}))
+    for number, figure in enumerate(draw(name, own, size=size), 1):
+        path = save_chart(figure.vega, out if number == 1 else out.with_stem(f"{out.stem}-{number}"))
+        say(f"{path}: {figure.title}. {figure.description}")
 
 
 def analyse(
     size: _SizeOption = "1000",
     count: Annotated[int, Option(min=1, help="How many subsets to show.")] = 10,
-    study: _StudyOption = None,
-    home: HomeOption = None,
 ) -> None:
     table = score_table("lightweight", size)
-    tables = [aggregation_table(table, size)]
-    for setting in vtab_settings(Material(_stored_results(study, home))) if study else ():
-        if not (own := own_aggregation_tables(setting.scores)):
-            words = f" · {setting.group.words}" if setting.group.words else ""
-            say(f"Aggregations need three models and two tasks that all have{words}.")
-        tables += own
     _, taus = linear_taus(published_settings(size))[0]
     ordered = sorted(taus.items(), key=lambda item: -item[1])
-    rows = [[TableCell(info.title), tau_cell(tau)] for info, tau in ordered]
-    linear = Table("Linear against fine-tuning (Figure 5): Kendall's tau", ["task", "tau"], rows)
-    tables += [subset_table(table, size, count), linear, human_table()]
-    for each in [*tables, literature_table()]:
+    rows = [[info.title, f"{tau:.3f}"] for info, tau in ordered]
+    linear = plain_table("Linear against fine-tuning (Figure 5): Kendall's tau", ["task", "tau"], rows)
+    for each in (aggregation_table(table, size), subset_table(table, size, count), linear, human_table()):
         print_model(each)
+    print_model(literature_table())
     say(f"An unseen pair is ranked right with probability {unseen_pair_accuracy(table.scores):.3f}.")
     say(f"The others predict a left-out task with tau {left_out_taus(table.scores).mean():.3f}.")
 

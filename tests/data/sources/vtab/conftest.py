@@ -6,7 +6,6 @@ belong together after all reading, shuffling and cutting.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
@@ -80,6 +79,9 @@ def write_sun397(root: Path) -> Truth:
         for number in range(20):
             value = len(truth)
             save(root / "SUN397" / name / f"sun_{number:04d}.jpg", value)
+            part = ("tr", "va", "te")[number % 3]
+            with (root / f"sun397_tfds_{part}.txt").open("a") as lines:
+                lines.write(f"/{name}/sun_{number:04d}.jpg\n")
             truth[value] = label
     return truth
 
@@ -189,27 +191,6 @@ def write_camelyon(root: Path) -> Truth:
             file["y"] = labels.reshape(count, 1, 1, 1).astype(np.uint8)
         truth |= dict(zip(values.tolist(), labels.tolist(), strict=True))
         first += count
-    return truth
-
-
-def write_retinopathy(root: Path) -> Truth:
-    """Here the grey lies under Ben Graham's processing, so the truth is by file name: see the test."""
-    rng = np.random.default_rng(0)
-    truth: Truth = {}
-    rows: dict[str, list[list[Any]]] = {"train": [["image", "level"]], "test": [["image", "level", "Usage"]]}
-    for number in range(24):
-        split = "train" if number < 12 else "test"
-        y, x = np.ogrid[-40:40, -50:50]
-        eye = np.where((x**2 + y**2 < 36**2)[..., None], rng.integers(60, 200, (80, 100, 3)), 2)
-        path = root / split / f"{number}_left.jpeg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(eye.astype(np.uint8)).save(path)
-        usage = [] if split == "train" else ["Public" if number < 16 else "Private"]
-        rows[split].append([f"{number}_left", number % 5, *usage])
-        truth[number] = number % 5
-    for split, name in (("train", "trainLabels.csv"), ("test", "retinopathy_solution.csv")):
-        with (root / name).open("w", newline="") as stream:
-            csv.writer(stream).writerows(rows[split])
     return truth
 
 
@@ -396,7 +377,6 @@ WRITERS: dict[str, Writer] = {
     "camelyon": write_camelyon,
     "eurosat": write_eurosat,
     "resisc45": write_resisc45,
-    "retinopathy": write_retinopathy,
     "clevr-count": lambda root: write_clevr(root, task="count"),
     "clevr-distance": lambda root: write_clevr(root, task="distance"),
     "dmlab": write_dmlab,

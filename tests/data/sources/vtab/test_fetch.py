@@ -181,14 +181,17 @@ def test_check_recognises_downloaded_archives(
         ("eurosat", "dtd", "resisc45", "caltech101"), "packed"
     )
     assert f"unzip {tmp_path}/EuroSAT.zip -d {tmp_path}" in found["eurosat"].advice
+    size, digest = len(server.files["EuroSAT.zip"]), checksum(server.files["EuroSAT.zip"]).sha256[:12]
+    assert f"EuroSAT.zip ({size:,} bytes, sha256 {digest}...) has to be unpacked" in found["eurosat"].advice
     assert "remove it and fetch it again" in found["dtd"].advice
     assert f"unrar x {tmp_path}/NWPU-RESISC45.rar" in found["resisc45"].advice
     assert "tar -xf" in found["caltech101"].advice
     monkeypatch.undo()
-    missing = {status.task: status.advice for status in check_root(tmp_path)}
+    missing = {status.task: status.advice for status in check_root(tmp_path / "nothing")}
     assert "unseen vtab fetch dmlab --root" in missing["dmlab"]
     assert "dmlab.tar.gz (3,017,022,789 bytes, sha256 638b18fa69a5...)" in missing["dmlab"]
-    assert "by hand; no checksum is published" in missing["retinopathy"]
+    assert "NWPU-RESISC45.rar" in missing["resisc45"] and "by hand; no checksum is published" in missing["resisc45"]
+    assert "which TFDS prepares" in missing["retinopathy"] and "by hand" not in missing["retinopathy"]
 
 
 def test_archives_that_lead_out_of_the_folder_are_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.files import Checksum, download, read_toml
 from unseen.core.guard import guarded
-from unseen.data.sources.vtab.examples import Examples, content_digests, content_hash
+from unseen.data.sources.vtab.examples import Examples, content_hash
 from unseen.data.sources.vtab.source import FORMS, LoadedTask, expected_sizes, how_to_get, locate, read_task
 from unseen.data.sources.vtab.tasks import VtabTask, files_of, vtab_tasks
 
@@ -39,7 +39,7 @@ class TaskStatus:
         hash: of the images and labels of train and val; "" if not requested.
         selection: whose choice of 1,000 examples it is.
         split_hash: of which examples are in train and val; "" if the form of the data does not contain it.
-        lost: number of images by split that are missing, or that cannot be decoded if decoding was requested.
+        lost: number of images by split that are missing.
     """
 
     task: str
@@ -74,7 +74,7 @@ def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
     status = TaskStatus(task.name, task.group, "missing", expected=expected_sizes(task))
     try:
         found = locate(task, root)
-        if found is None or found.place.is_file():
+        if found is None:
             packed = packed_files(task.data, root)
             advice = " ".join(packed) or f"{how_to_get(task)} {how_to_fetch(task, root)}"
             return replace(status, state="packed" if packed else "missing", advice=advice)
@@ -87,27 +87,26 @@ def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
 
 
 def _inspect(status: TaskStatus, loaded: LoadedTask, *, hashes: bool) -> TaskStatus:
-    sizes = {name: len(split) for name, split in loaded.dataset.splits.items()}
+    sizes, digest = {name: len(split) for name, split in loaded.dataset.splits.items()}, ""
     problems = [f"{name} has {sizes[name]:,} of {n:,}" for name, n in status.expected.items() if sizes[name] != n]
     lost: dict[str, int] = {}
-    digests: dict[str, list[bytes | None]] = {}
     for name, examples in loaded.examples.items():
-        faults = _missing(examples)
-        if hashes and not faults:
-            digests[name] = content_digests(loaded.dataset.split(name))
-            faults = [(i, "it cannot be decoded") for i, key in enumerate(digests[name]) if key is None]
-        if faults:
+        if faults := _missing(examples):
             lost[name], (first, why) = len(faults), faults[0]
-            problems.append(
-                f"{name}: {len(faults):,} images are missing or damaged, such as {examples.names[first]!r} ({why})"
-            )
+            problems.append(f"{name}: {len(faults):,} images are missing, such as {examples.names[first]!r} ({why})")
+    if hashes and not lost:
+        try:
+            digest = content_hash(loaded.dataset)
+            content_hash(loaded.dataset, ["test"])
+        except DataError as error:
+            digest, problems = "", [*problems, str(error)]
     return replace(
         status,
         state="incomplete" if problems else "ready",
         sizes=sizes,
         selection=loaded.selection,
         split_hash=loaded.split_hash,
-        hash=content_hash(loaded.dataset, digests) if hashes and not lost else "",
+        hash=digest,
         advice="; ".join(problems),
         lost=lost,
     )
@@ -185,14 +184,13 @@ def how_to_fetch(task: VtabTask, root: Path) -> str:
     if files := published_files(task.data):
         return f"unseen vtab fetch {task.name} --root {root} downloads {', '.join(file.described() for file in files)}."
     names = ", ".join(_downloads().by_hand[task.data])
-    return f"Download {names} from {task.url} by hand; no checksum is published."
+    return f"Download {names} from {task.url} by hand; no checksum is published." if names else ""
 
 
 def packed_files(data: str, root: Path) -> list[str]:
     """Return what to do with each archive of a dataset that is below a root, up to two folders deep."""
     files = {file.name: file for file in published_files(data)}
-    others = {name.rpartition("/")[2] for name in files_of(data).archives}
-    names = {*files, *others, *_downloads().by_hand.get(data, ())} - {""}
+    names = {*files, *files_of(data).archives, *_downloads().by_hand.get(data, ())}
     present = {path for pattern in ("*", "*/*", "*/*/*") for path in root.glob(pattern) if path.name in names}
     found = []
     for path in sorted(present):
@@ -201,7 +199,8 @@ def packed_files(data: str, root: Path) -> list[str]:
             found.append(f"{path} has {size:,} of {file.checksum.size:,} bytes: remove it and fetch it again.")
         elif file is None or file.unpack:
             target = root / file.folder if file is not None else path.parent
-            found.append(f"{path} ({size:,} bytes) has to be unpacked: {_command(path, target)}.")
+            what = str(path.parent / file.described()) if file is not None else f"{path} ({size:,} bytes)"
+            found.append(f"{what} has to be unpacked: {_command(path, target)}.")
     return found
 
 

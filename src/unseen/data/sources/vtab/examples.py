@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -200,41 +201,26 @@ def split_hash(examples: Mapping[str, Examples], splits: Iterable[str] = ("train
     return total.hexdigest()
 
 
-def content_digests(split: Split) -> list[bytes | None]:
-    """Return one digest of the decoded pixels per image; None for an image that cannot be decoded."""
-
-    def one(i: int) -> bytes | None:
-        try:
-            pixels = np.asarray(decode_rgb(split.open(i)))
-        except (DataError, OSError):
-            return None
-        head = f"{pixels.shape[1]}x{pixels.shape[0]}:".encode()
-        return bytes_key(head + pixels.tobytes())
-
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(one, range(len(split))))
-
-
-def content_hash(dataset: Dataset, digests: Mapping[str, Sequence[bytes | None]] | None = None) -> str:
-    """Return 16 hex digits over the images and labels of train and val, independent of their order within a split.
-
-    Args:
-        digests: of the splits, if already computed.
+def content_hash(dataset: Dataset, splits: Iterable[str] = ("train", "val")) -> str:
+    """Return 16 hex digits over the decoded images and labels of some splits, independent of their order in a split.
 
     Raises:
         DataError: an image cannot be decoded.
     """
     total = hashlib.blake2b(digest_size=8)
-    for name in ("train", "val"):
+
+    def key_of(split: Split, i: int) -> bytes:
+        try:
+            pixels = np.asarray(decode_rgb(split.open(i)))
+        except (DataError, OSError) as error:
+            raise DataError(f"{dataset.id}: the image {split.names[i]!r} cannot be decoded: {error}") from error
+        return bytes_key(f"{pixels.shape[1]}x{pixels.shape[0]}:".encode() + pixels.tobytes())
+
+    for name in splits:
         split = dataset.split(name)
-        keys = digests[name] if digests else content_digests(split)
-        if lost := [split.names[i] for i, key in enumerate(keys) if key is None]:
-            raise DataError(
-                f"{dataset.id}, {name}: {len(lost):,} of {len(keys):,} images cannot be decoded, such as {lost[0]!r}. "
-                "Missing images have no hash: get them again."
-            )
-        rows = sorted(zip((key for key in keys if key is not None), split.labels.tolist(), strict=True))
-        total.update(f"{name}:{len(rows)};".encode())
-        for key, label in rows:
+        with ThreadPoolExecutor() as pool:
+            keys = list(pool.map(partial(key_of, split), range(len(split))))
+        total.update(f"{name}:{len(keys)};".encode())
+        for key, label in sorted(zip(keys, split.labels.tolist(), strict=True)):
             total.update(key + b"%d;" % label)
     return total.hexdigest()

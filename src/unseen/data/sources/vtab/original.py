@@ -31,7 +31,7 @@ from unseen.data.sources.vtab.tfds import RecordFile, Records, first_number, ima
 
 
 def find_original(data: str, root: Path) -> Path | None:
-    """Return the folder with the original files of a dataset, or its packed archive, or None."""
+    """Return the folder with the original files of a dataset, or None."""
     places, known = files_of(data), {name.lower() for name in class_names(data)}
     for folder in (root / name for name in places.folders):
         if places.requires:
@@ -39,13 +39,11 @@ def find_original(data: str, root: Path) -> Path | None:
                 return folder
         elif folder.is_dir() and any(name.lower() in known for name in subfolders(folder)):
             return folder
-    return next((root / archive for archive in places.archives if (root / archive).is_file()), None)
+    return None
 
 
 def read_original(data: str, place: Path) -> dict[str, Examples]:
     """Return the official splits of a dataset, read from the place that `find_original` returned."""
-    if place.is_file():
-        raise DataError(f"{place} is packed, and single images cannot be read out of it: unpack it first (tar -xf).")
     read, found = READERS[data], {}
     for split, part in files_of(data).splits.items():
         examples, keys = read(place, part)
@@ -136,30 +134,18 @@ def _read_dtd(place: Path, part: str) -> Part:
 
 
 def _read_sun397(place: Path, part: str) -> Part:
-    """Read folders by first letter and class, `a/abbey/sun_*.jpg`; some classes are one folder deeper.
+    """Read folders by first letter and class, `a/abbey/sun_*.jpg`, by the three lists that come with TFDS.
 
-    The published split is three lists that come with TFDS (`sun397_tfds_tr.txt`, `_va.txt`, `_te.txt`). They are used
-    if they are beside the images; otherwise the images are split 70 : 10 : 20. TFDS' key: the path after a slash.
+    TFDS' key: the path after a slash.
 
     Differs:    TFDS shrinks images to 120,000 pixels and encodes them again; here they are unchanged. It leaves out one
                 listed image that it cannot decode, which would be number 66,481 of train: not among the first 800
     """
-    lists = list(files_of("sun397").splits.values())
-    paths = {name: p for name in lists for p in (place.parent / name, place / name) if p.exists()}
-    if len(paths) == len(lists):
-        names = [line.lstrip("/") for line in _lines(paths[part])]
-        return _in_class_folders(place, "sun397", names), [f"/{name}" for name in names]
-    names = [
-        name
-        for letter in subfolders(place)
-        for name in find_images(place / letter, f"{letter}/", links=lambda path: path.count("/") == 1).names
-    ]
-    if not names:
-        raise DataError(f"{place} has no images in folders such as a/abbey.")
-    every = _in_class_folders(place, "sun397", names).as_recorded("", [f"/{name}" for name in names])
-    own = f"its splits are drawn here: {', '.join(lists)} of TFDS are not beside the images"
-    rows = np.split(np.arange(len(names)), [round(0.7 * len(names)), round(0.8 * len(names))])[lists.index(part)]
-    return replace(every.take(rows), own=own), ()
+    path = next((p for p in (place.parent / part, place / part) if p.exists()), None)
+    if path is None:
+        raise DataError(f"{part} is not beside {place}. Images need the lists: {vtab_task('sun397').expects}.")
+    names = [line.lstrip("/") for line in _lines(path)]
+    return _in_class_folders(place, "sun397", names), [f"/{name}" for name in names]
 
 
 def _read_pets(place: Path, part: str) -> Part:
@@ -290,7 +276,6 @@ READERS: Mapping[str, Callable[[Path, str], Part]] = {
     "kitti": readers.read_kitti,
     "pets": _read_pets,
     "resisc45": partial(_read_one_set, "resisc45"),
-    "retinopathy": readers.read_retinopathy,
     "smallnorb": readers.read_smallnorb,
     "sun397": _read_sun397,
     "svhn": _read_svhn,

@@ -1,29 +1,26 @@
-"""Readers of the original files that need more than a list of images: KITTI, dSprites, smallNORB, retinopathy, PCam.
+"""Readers of the original files that need more than a list of images: KITTI, dSprites, smallNORB, PCam.
 
 Each reader returns one official split: its examples, and what TFDS calls them (None: their numbers).
 """
 
 from __future__ import annotations
 
-import csv
 import gzip
 import math
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, cast
 
 import numpy as np
-from PIL import Image, ImageFilter
 
 from unseen.core.arrays import AnyArray, IntArray, Pixels
-from unseen.core.errors import DataError, MissingExtraError
+from unseen.core.errors import DataError
+from unseen.core.extras import import_extra
 from unseen.core.guard import allowance, guarded, read_limited, reader
 from unseen.data.archives import read_zipped
-from unseen.data.decode import decode_rgb
 from unseen.data.matlab import try_hdf5
 from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files, from_pixels
 from unseen.data.sources.vtab.tfds import NO_VEHICLE
@@ -150,50 +147,22 @@ def read_dsprites(place: Path, part: str) -> Part:
 @reader("dSprites' file")
 def _load_sprites(path: Path) -> tuple[Pixels, IntArray]:
     """Return pictures of zeros and ones as bits, and their classes."""
-    with _hdf5(path, "dSprites' HDF5 file") as file:
-        images, classes = file["imgs"], np.asarray(file["latents"]["classes"]).astype(np.int64)
-        count = len(classes)
-        if images.shape != (count, 64, 64) or images.dtype != np.uint8 or classes.shape != (count, 6):
-            raise ValueError(f"imgs are {images.dtype} of {images.shape}, and classes have the shape {classes.shape}")
-        bits = np.empty((count, 64 * 64 // 8), np.uint8)
-        for start in range(0, count, _SPRITE_CHUNK):
-            rows = np.asarray(images[start : start + _SPRITE_CHUNK]).reshape(-1, 64 * 64)
-            bits[start : start + len(rows)] = np.packbits(rows, axis=1)
-        return bits, classes
+    images, classes = _hdf5(path, "imgs"), np.asarray(_hdf5(path, "latents/classes")).astype(np.int64)
+    count = len(classes)
+    if images.shape != (count, 64, 64) or images.dtype != np.uint8 or classes.shape != (count, 6):
+        raise ValueError(f"imgs are {images.dtype} of {images.shape}, and classes have the shape {classes.shape}")
+    bits = np.empty((count, 64 * 64 // 8), np.uint8)
+    for start in range(0, count, _SPRITE_CHUNK):
+        rows = np.asarray(images[start : start + _SPRITE_CHUNK]).reshape(-1, 64 * 64)
+        bits[start : start + len(rows)] = np.packbits(rows, axis=1)
+    return bits, classes
 
 
-def _hdf5(path: Path, content: str) -> Any:
-    try:
-        import h5py
-    except ImportError:
-        raise MissingExtraError(f"h5py, which reads {content},", "vtab") from None
-    try_hdf5(path, f"{__name__}:check_arrays")
-    return h5py.File(path, "r")
-
-
-def check_arrays(path: str) -> None:
-    """Read every array of an HDF5 file once.
-
-    Raises:
-        DataError: an array is in another file, or is larger than the file allows.
-    """
-    import h5py
-
-    most = allowance(Path(path).stat().st_size)
-
-    def read(name: str, item: Any) -> None:
-        if not isinstance(item, h5py.Dataset):
-            return
-        if item.external or item.is_virtual:
-            raise DataError(f"{path}: {name!r} is in another file, which is not followed.")
-        if item.nbytes > most:
-            raise DataError(f"{path}: {name!r} would be {item.nbytes:,} bytes, which no file of its size should be.")
-        step = max(1, (16 << 20) // max(1, item.nbytes // max(1, len(item)))) if item.shape else 1
-        for start in range(0, len(item) if item.shape else 0, step):
-            item[start : start + step]
-
-    with h5py.File(path, "r") as file:
-        file.visititems(read)
+def _hdf5(path: Path, name: str) -> Any:
+    """Return an array of an HDF5 file, not read yet; a process with limits has read it once."""
+    h5py: Any = import_extra("h5py", "vtab")
+    try_hdf5(path, "unseen.data.matlab:check_blocks", name)
+    return h5py.File(path, "r")[name]
 
 
 # smallNORB: binary matrices of pictures and of their elevation (0 to 8) and azimuth (0, 2, ... 34).
@@ -234,54 +203,6 @@ def read_matrix(path: Path) -> AnyArray:
     return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
 
-# Diabetic Retinopathy (Kaggle 2015): photographs of eyes, levels 0 to 4. TFDS' key: the name without extension.
-#
-# Paper:      the images as TFDS `btgraham-300` has them, after Ben Graham's winning entry
-# Implements: the eye scaled to a radius of 300, four times the difference from a local mean plus 128, a disc of 0.9 of
-#             the radius on grey, cropped to it
-# Differs:    no JPEG in between (TFDS stores quality 72), and Pillow's resampling and blur instead of OpenCV's
-
-_LEVELS = ("none", "mild", "moderate", "severe", "proliferative")
-_RADIUS = 300
-_DISC = 0.9
-
-
-def read_retinopathy(place: Path, part: str) -> Part:
-    """Read a split of the competition: public test images are for validation, private ones for testing."""
-    folder, table, *usage = part.split()
-    rows = [row for row in _read_levels(place / table) if row[2] in usage or not usage]
-    labels = np.array([level for _, level, _ in rows], np.int64)
-    found = from_files(place, [f"{folder}/{image}.jpeg" for image, _, _ in rows], {"label": labels}, _LEVELS)
-    return replace(found, open=partial(_open_eye, found.open)), [image for image, _, _ in rows]
-
-
-def _open_eye(image: Callable[[int], Image.Image], i: int) -> Image.Image:
-    return flatten_eye(decode_rgb(image(i)))
-
-
-def flatten_eye(image: Image.Image, radius: int = _RADIUS) -> Image.Image:
-    """Return an eye of known size under even light, on grey."""
-    brightness = np.asarray(image, np.float64)[image.height // 2].sum(axis=1)
-    half = np.count_nonzero(brightness > brightness.mean() / 10) / 2
-    scale = radius / (half if half >= 1 else image.height / 2)  # a black middle: take the whole height for the eye
-    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    eye = image.resize(size, Image.Resampling.BILINEAR)
-    local = np.asarray(eye.filter(ImageFilter.GaussianBlur(radius / 30)), np.float32)
-    even = np.clip(4 * (np.asarray(eye, np.float32) - local) + 128, 0, 255)
-    disc = int(radius * _DISC)
-    y, x = np.ogrid[: size[1], : size[0]]
-    inside = (x - size[0] // 2) ** 2 + (y - size[1] // 2) ** 2 <= disc**2
-    pixels = np.where(inside[..., None], even, 128).astype(np.uint8)
-    top, left = max(size[1] // 2 - disc, 0), max(size[0] // 2 - disc, 0)
-    return Image.fromarray(pixels[top : size[1] // 2 + disc, left : size[0] // 2 + disc])
-
-
-@reader("a table with image and level")
-def _read_levels(path: Path) -> list[tuple[str, int, str]]:
-    with path.open(encoding="utf-8", newline="") as stream:
-        return [(row["image"], int(row["level"]), row.get("Usage", "")) for row in csv.DictReader(stream)]
-
-
 # PatchCamelyon: HDF5 files of patches and of labels, per split. Needs the `vtab` extra (h5py).
 # TFDS' key: split and number.
 
@@ -306,4 +227,4 @@ def _patch(images: Any, lock: Lock, i: int) -> Pixels:
 def _patches(path: Path, name: str) -> Any:
     if not path.exists() and path.with_name(path.name + ".gz").exists():
         raise DataError(f"{path.name}.gz is packed: unpack it first (gunzip -k), its patches are read one by one.")
-    return _hdf5(path, "PatchCamelyon")[name]
+    return _hdf5(path, name)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import DataError
 from unseen.core.files import home
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
@@ -80,10 +80,6 @@ class VtabSource(DatasetSource):
         return [task.card for task in vtab_tasks().values()]
 
     def load(self, name: str, options: Options) -> Dataset:
-        if name == "mini":
-            raise UsageError(
-                "vtab:mini is a suite of six datasets, not one: run it with `unseen vtab run --tasks mini`."
-            )
         task = vtab_task(name)
         size, root = options.choice("size", ("1000", "full")), options.text("root")
         source = options.choice("source", ("auto", *FORMS))

@@ -130,7 +130,7 @@ class Files:
         folders: in the order in which they are tried; "" is the root.
         requires: file patterns that a folder must have, each with alternatives between "|"; without any, the folder
             must have a sub-folder of one of the classes.
-        archives: packed forms that cannot be read.
+        archives: names of packed forms that cannot be read, beside those that are downloaded.
         key: the feature of a record by which TFDS sorts the examples.
         numbered: whether the key is the number of the example in its file; older versions do not record it.
     """
