@@ -225,9 +225,9 @@ def one(own: Condition, folder: Path, seed: int) -> dict[str, Any]:
                 (sample.features + noise).astype(np.float32), sample.labels, "class", seed=seed
             )
             mean, images = expected.expect(each)
-            written = expected.written_hits(each.outcomes, np.arange(len(each.outcomes)), len(each.outcomes))
+            written = expected.packed(each.outcomes, np.arange(len(each.outcomes)), len(each.outcomes))
             units = len(np.unique(each.groups))
-            pair[name] = RankDetails(hits=written, expected=mean, size=images, units=units)
+            pair[name] = RankDetails(outcomes=written, expected=mean, size=images, units=units)
         row["significant"] = decide(expected.estimates(pair), seed=seed).best is not None
     return row
 

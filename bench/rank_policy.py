@@ -71,10 +71,10 @@ def one(folder: Path, task: str, size: int, seed: int, flops: dict[str, int]) ->
         sample = Sample(features[taken], labels[taken], features[rest], labels[rest], shares)
         row["truth"][model], _ = tested(kept[0][0].model, sample)
         value, images = expected.expect(found)
-        hits = expected.written_hits(found.outcomes, np.arange(len(taken)), len(taken))
+        written = expected.packed(found.outcomes, np.arange(len(taken)), len(taken))
         units = len(np.unique(found.groups))
         row["details"][model] = RankDetails(
-            (value,), hits=hits, expected=value, size=images, units=units, images=len(taken), flops=flops[model]
+            outcomes=written, expected=value, size=images, units=units, images=len(taken), flops=flops[model]
         )
     return row
 

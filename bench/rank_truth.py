@@ -74,7 +74,7 @@ LEFT_OUT = {"finetune-1", "finetune-5", "mi-0.01", "mi-0.50", "mi-pca-0.01", "mi
 
 def compute(home: Path, many: int, *, finetune: bool) -> None:
     from unseen.benchmarks.workbench import Workbench
-    from unseen.ranking.cards import SCORES, combine_terms, find_score
+    from unseen.ranking.cards import SCORES
     from unseen.study import Study, run_study
 
     models, bench = checkpoints(home), Workbench(home)
@@ -85,23 +85,18 @@ def compute(home: Path, many: int, *, finetune: bool) -> None:
     for task, name in [(t, n) for t, n in tasks().items() if having[t] != set(models)][:many]:
         options = OPTIONS | {"scores": scores, "truth": finetune}
         study = Study(f"truth-{task}", tuple(models.values()), (name,), {"rank": options})
-        found: dict[str, dict[str, list[float]]] = {}
+        found: dict[str, dict[str, float]] = {}
         for result in run_study(study, home, report=False, bench=bench).results:
             score = str(result.cell.parameters["score"])
             if not result.ok:
                 print(task, result.cell.model, score, result.error, flush=True)
                 continue
             if score == "truth":
-                found.setdefault("start", {})[result.cell.model] = [result.metrics["probe_top1"]]
-            terms = [result.metrics["top1"]] if score == "truth" else result.details["terms"]
-            found.setdefault(score, {})[result.cell.model] = terms
-        found["converged"] = {model: [_converged(bench, model, name)] for model in models.values()}
+                found.setdefault("start", {})[result.cell.model] = result.metrics["probe_top1"]
+            found.setdefault(score, {})[result.cell.model] = result.metrics["top1" if score == "truth" else "score"]
+        found["converged"] = {model: _converged(bench, model, name) for model in models.values()}
         kept = [row for row in kept if row["task"] != task]
-        for score, own in found.items():
-            pool = [terms[0] for terms in own.values()]
-            if score in SCORES:
-                pool = combine_terms(find_score(score), list(own.values()))
-            by_model = dict(zip(own, pool, strict=True))
+        for score, by_model in found.items():
             kept += [
                 {"task": task, "checkpoint": short, "what": score, "value": f"{by_model[model]:.6g}"}
                 for short, model in models.items()

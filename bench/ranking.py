@@ -23,7 +23,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from tables import Table
-from unseen.ranking import SCORES, leep, logme, nleep, score_terms
+from unseen.ranking import SCORES, leep, logme, nleep, score_value
 
 LEAST_NLEEP_RATIO = 1.0
 LEAST_LOGME_RATIO = 1.0
@@ -131,7 +131,7 @@ def main() -> int:
     for card in SCORES.values():
         if card.needs_training:
             continue
-        seconds, value = timed(lambda c=card: score_terms(c, labels, features=features, probabilities=probabilities)[0])
+        seconds, value = timed(lambda c=card: score_value(c, labels, features=features, probabilities=probabilities))
         total += seconds
         print(f"    {card.name:<24} {seconds:6.2f} s   {value:.4f}")
     print(f"  all scores together    {total:8.2f} s   (at most {MOST_SECONDS:.0f} s)")

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks import BENCHMARKS
-from unseen.benchmarks.rank.scoring import EXPECTED, written_hits
+from unseen.benchmarks.rank.scoring import EXPECTED, packed
 from unseen.cli import main
 from unseen.cli.run import display_names
 from unseen.core.records import Cell, Result
@@ -77,7 +77,6 @@ def stored_results(benchmark: str) -> list[Result]:
                     )
                     cell = Cell(benchmark, model, dataset, parameters, f"{model}+{dataset}", "1")
                     metrics, details = _outcome(benchmark, correct, place)
-                    details |= {"checkpoint": model} if benchmark == "rank" else {}
                     found.append(Result(cell, metrics, details=details))
     return [*found, published_result(benchmark, found)]
 
@@ -109,9 +108,9 @@ def _outcome(benchmark: str, correct: np.ndarray[Any, Any], place: int) -> tuple
         bounds = {f"{n}_{end}": v + d for n, v in metrics.items() for end, d in (("low", -0.02), ("high", 0.02))}
         return metrics | bounds, sizes | {"unseen_classes": 10, "seen_classes": 30, "transductive": False}
     if benchmark == "rank":
-        hits = written_hits(correct.astype(float), np.arange(IMAGES), IMAGES)
+        hits = packed(correct.astype(float), np.arange(IMAGES), IMAGES)
         about = {"images": IMAGES, "total": IMAGES, "classes": 10, "notes": [], "extraction_seconds": 1.0}
-        return {"score": mean}, about | {"terms": [mean], "hits": hits, "draws": [[mean]] * 40, "draw_images": 300}
+        return {"score": mean}, about | {"outcomes": hits}
     details: dict[str, Any] = {**sizes, "correct": pack_correct(correct)}
     if benchmark in ("cog", "cog-finetune"):
         per_class = correct.reshape(10, -1).mean(1)

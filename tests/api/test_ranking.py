@@ -44,13 +44,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     import unseen.benchmarks.rank.scoring as module
 
     made: list[str] = []
-    original = module.score_terms
+    original = module.score_value
 
     def counting(card: Any, *arguments: Any, **named: Any) -> Any:
         made.append(card.id)
         return original(card, *arguments, **named)
 
-    monkeypatch.setattr(module, "score_terms", counting)
+    monkeypatch.setattr(module, "score_value", counting)
     return made
 
 
@@ -61,7 +61,7 @@ def numbers(found: Any) -> list[Any]:
 def test_a_second_run_computes_nothing_again_and_one_more_model_only_its_own(
     images: Path, home: Path, small_model: str, calls: list[str]
 ) -> None:
-    options = {"scores": ("logme", "etran"), "report": False}
+    options = {"scores": ("logme", "gbc"), "report": False}
     first = rank_checkpoints(f"folder:{images}", [small_model, SECOND], **options)
     calls.clear()
     again = rank_checkpoints(f"folder:{images}", [small_model, SECOND], **options)
@@ -137,12 +137,6 @@ def test_without_a_head_leep_alone_fails(images: Path, home: Path, tmp_path: Pat
     assert [note for note in found.notes if "no class head" in note]
 
 
-def test_one_candidate_has_no_pool(images: Path, home: Path, small_model: str) -> None:
-    found = rank_checkpoints(f"folder:{images}", [small_model], scores=("etran", "logme"))
-    assert found.counted == ("logme",)
-    assert [note for note in found.notes if "at least two models" in note]
-
-
 def test_invalid_input_is_refused(
     tmp_path: Path, home: Path, make_folder: Callable[..., Path], small_model: str
 ) -> None:
@@ -199,13 +193,13 @@ _KILLED = """
 import os, sys
 import unseen.benchmarks.rank.scoring as module
 from unseen.api import rank_checkpoints
-original, made = module.score_terms, []
+original, made = module.score_value, []
 def stop(card, *arguments, **named):
     made.append(card.id)
     if made.count("knn"):
         os._exit(9)
     return original(card, *arguments, **named)
-module.score_terms = stop
+module.score_value = stop
 rank_checkpoints(sys.argv[1], sys.argv[2:], scores=("logme", "gbc", "knn", "nleep"))
 """
 

@@ -123,7 +123,7 @@ def tasks(models: Sequence[str]) -> list[Result]:
 
 def ranking(models: Sequence[str]) -> list[Result]:
     """As `unseen rank` files it: which images a linear head gets right, and two scores with their half-samples."""
-    from unseen.benchmarks.rank.scoring import EXPECTED, written_hits
+    from unseen.benchmarks.rank.scoring import EXPECTED, packed
 
     found = []
     for model in models:
@@ -137,10 +137,9 @@ def ranking(models: Sequence[str]) -> list[Result]:
         }
         for score in (EXPECTED, "nleep", "logme"):
             parameters = {"score": score, "layer": "pooled", "split": "train", "sample": 0, "seed": 0}
-            draws = [[share + i / 1000] for i in range(40)]
-            details = {**about, "terms": [share], "draws": draws, "draw_images": 200, "checkpoint": model}
+            details = dict(about)
             if score == EXPECTED:
-                details["hits"] = written_hits(right.astype(float), np.arange(400), 400)
+                details["outcomes"] = packed(right.astype(float), np.arange(400), 400)
             found.append(_result("rank", model, "packaged:grocery", parameters, {"score": share}, details))
     return found
 

@@ -358,7 +358,7 @@ def test_mistakes_are_one_line_and_two(
 @pytest.mark.parametrize(
     ("given", "spread"),
     [
-        ("--models a b c --top 3", "--models a --models b --models c --top 3"),
+        ("--models a b c --seed 3", "--models a --models b --models c --seed 3"),
         ("photos --models a --models b c", "photos --models a --models b --models c"),
         ("--models=a b", "--models=a --models b"),
         ("--workers 2 y", "--workers 2 y"),

@@ -27,11 +27,11 @@ def golden_input() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return features, labels, exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def golden_terms(card: object) -> tuple[float, ...]:
-    from unseen.ranking import score_terms
+def golden_value(card: object) -> float:
+    from unseen.ranking import score_value
 
     features, labels, probabilities = golden_input()
-    return score_terms(card, labels, features=features, probabilities=probabilities)  # type: ignore[arg-type]
+    return score_value(card, labels, features=features, probabilities=probabilities)  # type: ignore[arg-type]
 
 
 def main() -> None:
@@ -40,8 +40,9 @@ def main() -> None:
     lines = ["# Made by make_golden.py. A number that moves wants a higher `version` on the score's card."]
     for card in SCORES.values():
         if not card.needs_training:
-            values = ", ".join(f"{value:.12g}" for value in golden_terms(card))
-            lines.append(f'"{card.id}" = {{ version = {getattr(card, "version", 1)}, terms = [{values}] }}')
+            lines.append(
+                f'"{card.id}" = {{ version = {getattr(card, "version", 1)}, value = {golden_value(card):.12g} }}'
+            )
     GOLDEN.write_text("\n".join(lines) + "\n")
 
 

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
-from unseen.ranking import SCORES, ScoreCard, combine_terms, find_score, score_flops, score_terms
+from unseen.ranking import SCORES, ScoreCard, find_score, score_flops, score_value
 
 FROM_FEATURES = [card for card in SCORES.values() if not card.needs_training]
 #: They draw rows or batches by number, so that another order is another draw.
 DRAWING = ("probe", "linear-1", "linear-5", "linear", "mi-0.01", "mi-0.50", "mi-pca-0.01", "mi-pca-0.50", "nleep")
 #: Not a function of distances between rows alone: dimensions have a meaning of their own.
-NOT_ROTATION_INVARIANT = ("parc", "etran", "linear-1", "linear-5", "linear", *DRAWING, "leep", "nce")
+NOT_ROTATION_INVARIANT = ("parc", "linear-1", "linear-5", "linear", *DRAWING, "leep", "nce")
 
 
 def ids(cards: list[ScoreCard]) -> list[str]:
     return [card.id for card in cards]
 
 
-def terms(card: ScoreCard, features: np.ndarray, labels: np.ndarray, head: Callable[..., np.ndarray]) -> tuple:
-    return score_terms(card, labels, features=features, probabilities=head(features) if card.needs_head else None)
+def value(card: ScoreCard, features: np.ndarray, labels: np.ndarray, head: Callable[..., np.ndarray]) -> float:
+    return score_value(card, labels, features=features, probabilities=head(features) if card.needs_head else None)
 
 
 @pytest.mark.parametrize("card", FROM_FEATURES, ids=ids(FROM_FEATURES))
@@ -33,8 +33,7 @@ def test_separable_beats_overlapping_beats_shuffled(
     overlapping, same = cloud(0.8, images=600, seed=2)
     assert (labels == same).all()
     shuffled = overlapping[np.random.default_rng(0).permutation(600)]
-    pool = [terms(card, rows, labels, head) for rows in (separable, overlapping, shuffled)]
-    best, middle, worst = combine_terms(card, pool)
+    best, middle, worst = (value(card, rows, labels, head) for rows in (separable, overlapping, shuffled))
     assert best > middle > worst
 
 
@@ -42,10 +41,10 @@ def test_separable_beats_overlapping_beats_shuffled(
 def test_class_names_do_not_matter(card: ScoreCard, small: tuple, head: Callable[..., np.ndarray]) -> None:
     features, labels = small
     named = np.array(["ape", "bee", "cat"])[labels]
-    assert terms(card, features, named, head) == pytest.approx(terms(card, features, labels, head), abs=1e-9)
+    assert value(card, features, named, head) == pytest.approx(value(card, features, labels, head), abs=1e-9)
     if card.id not in DRAWING:
         swapped = np.array([2, 0, 1])[labels]
-        assert terms(card, features, swapped, head) == pytest.approx(terms(card, features, labels, head), abs=1e-6)
+        assert value(card, features, swapped, head) == pytest.approx(value(card, features, labels, head), abs=1e-6)
 
 
 @pytest.mark.parametrize("card", FROM_FEATURES, ids=ids(FROM_FEATURES))
@@ -54,8 +53,8 @@ def test_order_does_not_matter(card: ScoreCard, cloud: Callable[..., tuple], hea
     order = np.random.default_rng(1).permutation(len(labels))
     # Scores that draw at random draw other rows from another order: they agree within their own noise only.
     noise = 0.15 if card.id in DRAWING else 1e-6
-    assert terms(card, features[order], labels[order], head) == pytest.approx(
-        terms(card, features, labels, head), abs=noise
+    assert value(card, features[order], labels[order], head) == pytest.approx(
+        value(card, features, labels, head), abs=noise
     )
 
 
@@ -67,8 +66,8 @@ def test_order_does_not_matter(card: ScoreCard, cloud: Callable[..., tuple], hea
 def test_rotation_does_not_matter(card: ScoreCard, small: tuple, head: Callable[..., np.ndarray]) -> None:
     features, labels = small
     rotation, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))
-    assert terms(card, features @ rotation, labels, head) == pytest.approx(
-        terms(card, features, labels, head), abs=1e-6
+    assert value(card, features @ rotation, labels, head) == pytest.approx(
+        value(card, features, labels, head), abs=1e-6
     )
 
 
@@ -76,27 +75,27 @@ def test_rotation_does_not_matter(card: ScoreCard, small: tuple, head: Callable[
 def test_input_is_left_as_it_was(card: ScoreCard, small: tuple, head: Callable[..., np.ndarray]) -> None:
     features, labels = small[0].copy(), small[1].copy()
     features.flags.writeable = labels.flags.writeable = False
-    first = terms(card, features, labels, head)
-    assert first == terms(card, features, labels, head)
-    assert all(np.isfinite(first))
+    first = value(card, features, labels, head)
+    assert first == value(card, features, labels, head)
+    assert np.isfinite(first)
 
 
 @pytest.mark.parametrize("card", FROM_FEATURES, ids=ids(FROM_FEATURES))
 def test_invalid_input_is_refused_with_a_reason(card: ScoreCard, small: tuple, head: Callable[..., np.ndarray]) -> None:
     features, labels = small
     with pytest.raises(DataError, match="at least two classes"):
-        terms(card, features, np.zeros(len(labels)), head)
+        value(card, features, np.zeros(len(labels)), head)
     with pytest.raises(DataError, match="more images than classes"):
-        terms(card, features[:9], np.arange(9), head)
+        value(card, features[:9], np.arange(9), head)
     with pytest.raises(DataError, match="one label per row"):
-        terms(card, features, labels[:-1], head)
+        value(card, features, labels[:-1], head)
     if not card.needs_head:
         with pytest.raises(DataError, match="constant"):
-            terms(card, np.ones_like(features), labels, head)
+            value(card, np.ones_like(features), labels, head)
         with pytest.raises(DataError, match="NaN"):
-            terms(card, np.where(features > 1, np.nan, features), labels, head)
+            value(card, np.where(features > 1, np.nan, features), labels, head)
         with pytest.raises(DataError, match="shape"):
-            terms(card, features[:, :, None], labels, head)
+            value(card, features[:, :, None], labels, head)
 
 
 @pytest.mark.parametrize("card", FROM_FEATURES, ids=ids(FROM_FEATURES))
@@ -106,22 +105,19 @@ def test_costs_are_counted_and_grow(card: ScoreCard) -> None:
 
 
 def test_cards_declare_what_scores_need() -> None:
-    assert len(SCORES) == 24
-    assert [card.id for card in SCORES.values() if card.pool_relative] == ["etran", "ncti"]
+    assert len(SCORES) == 22
     assert [card.id for card in SCORES.values() if card.needs_head] == ["leep", "nce"]
     assert [card.id for card in SCORES.values() if card.needs_training] == ["finetune-1", "finetune-5"]
-    assert all(("pool" in card.inputs) == card.pool_relative for card in SCORES.values())
-    assert "relative to the pool" in SCORES["etran"].method_card().notes
 
 
 def test_a_score_without_its_input_names_what_is_missing(small: tuple) -> None:
     features, labels = small
     with pytest.raises(DataError, match="source probabilities"):
-        score_terms(SCORES["leep"], labels, features=features)
+        score_value(SCORES["leep"], labels, features=features)
     with pytest.raises(DataError, match="needs features"):
-        score_terms(SCORES["logme"], labels)
+        score_value(SCORES["logme"], labels)
     with pytest.raises(UsageError, match="trains the network"):
-        score_terms(SCORES["finetune-1"], labels, features=features)
+        score_value(SCORES["finetune-1"], labels, features=features)
     with pytest.raises(UnknownNameError, match="nleep"):
         find_score("nlep")
 

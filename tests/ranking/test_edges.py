@@ -7,7 +7,6 @@ import pytest
 
 from unseen.core.errors import DataError
 from unseen.ranking import gbc, hscore, knn, leep, linear, logme, parc, regularised_hscore
-from unseen.ranking.inputs import add_scaled
 from unseen.ranking.scores.logme import logme_targets
 
 
@@ -57,14 +56,6 @@ def test_a_covariance_that_is_a_multiple_of_the_identity_is_not_shrunk() -> None
     rows = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     for labels in ([0, 1, 0, 1], [0, 1, 1, 0]):
         assert regularised_hscore(rows, labels) == pytest.approx(hscore(rows, labels), abs=1e-9)
-
-
-def test_terms_of_a_pool_are_scaled_signed_and_added() -> None:
-    terms = [[1.0, 10.0, 7.0], [3.0, 30.0, 7.0], [2.0, 40.0, 7.0]]
-    assert add_scaled(terms, (1.0, -1.0, 1.0)) == pytest.approx([0.0, 1 - 2 / 3, 0.5 - 1])
-    for wrong, found in ((terms[:1], 1), (terms[0], 3)):
-        with pytest.raises(DataError, match=f"at least two models; found {found}"):
-            add_scaled(wrong, (1.0, -1.0, 1.0))
 
 
 def test_probabilities_may_miss_one_by_a_hundredth() -> None:

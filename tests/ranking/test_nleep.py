@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
-from unseen.ranking import find_score, leep, nleep, score_terms
+from unseen.ranking import find_score, leep, nleep, score_value
 from unseen.ranking.cards import variant_of
 from unseen.ranking.inputs import stratified_folds
 from unseen.ranking.scores.nleep import SMOOTHINGS, mixture_posterior
@@ -125,6 +125,6 @@ def test_the_name_of_a_variant_contains_its_energy_and_its_gaussians(small: tupl
     card = find_score("nleep-pca50-2x")
     assert (card.id, card.name) == ("nleep-pca50-2x", "N-LEEP, PCA 50 %, 2 per class")
     expected = nleep(features, labels, energy=0.5, components_per_class=2, seed=3)
-    assert score_terms(card, labels, features=features, seed=3) == (expected,)
+    assert score_value(card, labels, features=features, seed=3) == expected
     for name in ("nleep", "nleep-pca0-2x", "nleep-pca50-0x", "nleep-pca100-2x", "nleep-pca50-2x ", "a-nleep-pca50-2x"):
         assert variant_of(name) is None

@@ -104,7 +104,6 @@ class MatrixSettings(_Settings, total=False):
     """Options of `unseen.benchmarks.rank.arrays.rank_features`, which describes them."""
 
     kind: Literal["auto", "classes", "values", "labels"]
-    top: int
     groups: ArrayLike
 
 
@@ -119,7 +118,6 @@ class ScoreSettings(_Settings, total=False):
 class RankSettings(ScoreSettings, total=False):
     """Options of `rank_checkpoints`, which describes them."""
 
-    top: int
     budget: float
     finetune_top: int
     first: int
@@ -154,7 +152,7 @@ def rank(
         models: by label, or a list: as `evaluate` takes them; or feature matrices (n, d) by label.
         data: labelled images as `extract` takes them; with feature matrices, the (n,) classes or values of their rows.
         study, home, how: as for `evaluate`.
-        **options: of `rank_checkpoints`, such as budget=600, top=3, scores=("nleep", "logme"), seed=0; with
+        **options: of `rank_checkpoints`, such as budget=600, scores=("nleep", "logme"), seed=0; with
             feature matrices of `unseen.benchmarks.rank.arrays.rank_features`.
 
     Raises:
@@ -189,7 +187,6 @@ def rank_checkpoints(
     data: str | Dataset,
     models: Sequence[str],
     *,
-    top: int = 1,
     budget: float | None = None,
     finetune_top: int = 0,
     first: int | None = None,
@@ -212,7 +209,6 @@ def rank_checkpoints(
         data: a dataset's name, such as "folder:photos", or the dataset that `load_dataset` returned for one.
         models: names of checkpoints, each ranked once; "@FILE" is a list of names, one per line, and "timm:*dino*" all
             that match.
-        top: how many checkpoints the recommendation names.
         budget: seconds for the whole; images are sampled, by class, to fit.
         finetune_top: number of candidates to fine-tune, from the first on, to confirm the order.
         first: evaluate only this many candidates: those that were the best on earlier tasks, of the results in `home`
@@ -267,9 +263,9 @@ def rank_checkpoints(
         more = {"extraction": parameters_of(study.extraction)}
         cells = [replace(c, parameters={**c.parameters, **more}) for c in benchmark.plan(model, dataset)]
         results += [Result(replace(cell, revision=f"+{images.revision}"), error=reason) for cell in cells]
-    ranking = answer(results, top=top, notes=notes, prefer=benchmark.prefer)
+    ranking = answer(results, notes=notes, prefer=benchmark.prefer)
     if finetune_top and ranking.ranked:
-        chosen = tuple(dict.fromkeys(c.model for c in ranking.ranked if not c.same_as))
+        chosen = tuple(dict.fromkeys(c.model for c in ranking.ranked))
         truth = replace(benchmark, scores=(), truth=True, sample=0)
         confirmed = _run(replace(study, models=chosen[:finetune_top], benchmarks=[truth]), bench, engine)
         results += confirmed

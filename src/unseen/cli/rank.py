@@ -29,7 +29,6 @@ from unseen.run.study import Study
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 _MORE = [
-    parameter("top", Annotated[int, Option("--top", min=1, help="How many checkpoints to recommend.")], 1),
     parameter(
         "budget",
         Annotated[
@@ -98,12 +97,7 @@ def _run(draft: Draft, how: Running) -> None:
         ranking = rank_checkpoints(
             draft.data[0],
             draft.models,
-            top=draft.more["top"],
-            budget=budget,
-            finetune_top=draft.more["finetune_top"],
-            first=draft.more["first"],
-            prior=draft.more["prior"],
-            delete_weights=draft.more["delete_weights"],
+            **draft.more | {"budget": budget},
             name=draft.name,
             home=how.home,
             how=extraction,

@@ -12,22 +12,21 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.records import MethodCard
 from unseen.core.registry import Registry
-from unseen.ranking.inputs import Tell, add_scaled
+from unseen.ranking.inputs import Tell
 
 #: What a score may be computed from. "images" means that the score trains the network itself.
-Input = Literal["features", "labels", "source probabilities", "pool", "images"]
+Input = Literal["features", "labels", "source probabilities", "images"]
 
 FEATURES: tuple[Input, ...] = ("features", "labels")
 
@@ -65,11 +64,10 @@ class ScoreCard:
 
     Attributes:
         inputs: all inputs of the score.
-        compute: function of (features or probabilities, labels, ...) that returns the score, higher is better, or the
-            terms of a score that is relative to the pool; None for a score that trains the network itself.
+        compute: function of (features or probabilities, labels, ...) that returns the score, higher is better; None for
+            a score that trains the network itself.
         cost: floating-point operations by the sizes of the input, without the forward pass.
         options: arguments that define this variant of the function.
-        signs: signs of the terms in the sum of a score that is relative to the pool; empty otherwise.
         seeded, tells: whether the function takes `seed` and `tell`.
         epochs: of a score that trains the network itself.
         targets: the score for values and several labels: function of features and their targets, (n,) or (n, t); None
@@ -83,7 +81,6 @@ class ScoreCard:
     compute: Callable[..., Any] | None = None
     cost: Callable[[Sizes], float] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    signs: tuple[float, ...] = ()
     seeded: bool = False
     tells: bool = False
     epochs: int = 0
@@ -92,11 +89,6 @@ class ScoreCard:
     paper: str = ""
     citation: str = ""
     notes: str = ""
-
-    @property
-    def pool_relative(self) -> bool:
-        """Whether the score depends on the other candidates."""
-        return bool(self.signs)
 
     @property
     def needs_head(self) -> bool:
@@ -157,9 +149,6 @@ class _Scores(Mapping[str, ScoreCard]):
             raise KeyError(name)
         return REGISTRY.get(name)
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in REGISTRY
-
     def __iter__(self) -> Iterator[str]:
         return (name for name, found in REGISTRY.entries() if isinstance(found, ScoreCard))
 
@@ -198,7 +187,7 @@ def variant_of(name: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
-def score_terms(
+def score_value(
     card: ScoreCard,
     labels: npt.ArrayLike,
     *,
@@ -206,8 +195,8 @@ def score_terms(
     probabilities: npt.ArrayLike | None = None,
     seed: int = 0,
     tell: Tell | None = None,
-) -> tuple[float, ...]:
-    """Return the terms of one checkpoint's score: the score itself, or the terms that `combine_terms` scales.
+) -> float:
+    """Return the score of one checkpoint.
 
     Args:
         features: (n, d), for scores that need them.
@@ -221,15 +210,7 @@ def score_terms(
     if first is None:
         raise DataError(f"{card.name} needs {needed}, and none were given. A checkpoint without a class head has none.")
     options = dict(card.options) | ({"seed": seed} if card.seeded else {}) | ({"tell": tell} if card.tells else {})
-    value = card.compute(first, labels, **options)
-    return tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
-
-
-def combine_terms(card: ScoreCard, terms: Sequence[Sequence[float]]) -> list[float]:
-    """Return one score per checkpoint from the terms of all checkpoints."""
-    if not card.pool_relative:
-        return [float(one[0]) for one in terms]
-    return [float(value) for value in add_scaled(np.asarray(terms, dtype=np.float64), card.signs)]
+    return float(card.compute(first, labels, **options))
 
 
 def score_flops(

@@ -5,7 +5,7 @@ Shapes:     features X (n, d); labels y (n,) of any names; source probabilities 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,22 +119,6 @@ def check_probabilities(probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> 
             "These may be logits: pass their softmax."
         )
     return values / totals[:, None], known
-
-
-def add_scaled(terms: npt.ArrayLike, signs: Sequence[float]) -> FloatArray:
-    """Scale each column of `terms` (models, terms) to [0, 1] over the models, and sum them with their signs.
-
-    A term that is equal for all models adds 0.
-    """
-    values = np.asarray(terms, dtype=np.float64)
-    if values.ndim != 2 or len(values) < 2:
-        raise DataError(
-            f"a score that is relative to the pool needs at least two models; found {len(np.atleast_1d(values))}. "
-            "Add a candidate, or choose a score that does not depend on the pool, such as nleep or logme."
-        )
-    low, span = values.min(axis=0), np.ptp(values, axis=0)
-    scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 0)
-    return np.asarray(scaled @ np.asarray(signs, dtype=np.float64))
 
 
 def is_narrow(features: npt.ArrayLike) -> bool:

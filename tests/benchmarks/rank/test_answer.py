@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unseen.benchmarks.rank.answer import answer, combine, mean_rank, with_truth
-from unseen.benchmarks.rank.expected import written_numbers
+from unseen.benchmarks.rank.answer import answer, mean_rank, with_truth
+from unseen.benchmarks.rank.expected import packed
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
 
@@ -17,16 +17,9 @@ SHARED = {"split": "train", "sample": 0, "seed": 0}
 
 
 def record(value: float, **cell: Any) -> Result:
-    details = {
-        "terms": [value],
-        "notes": [],
-        "images": 6,
-        "total": 8,
-        "classes": 2,
-        "extraction_seconds": 0.5,
-        "checkpoint": cell.pop("checkpoint", str(value)),
-    }
-    return Result(Cell("rank", **{"model": "m", "dataset": "d", **cell}), details=details, seconds=0.25)
+    details = {"notes": [], "images": 6, "total": 8, "classes": 2}
+    made = Cell("rank", **{"model": "m", "dataset": "d", **cell})
+    return Result(made, metrics={"score": value}, details=details, seconds=0.25)
 
 
 def scored(model: str, score: str, value: float, layer: str | None = "pooled", **rest: Any) -> Result:
@@ -36,8 +29,12 @@ def scored(model: str, score: str, value: float, layer: str | None = "pooled", *
 
 def probed(model: str, hits: np.ndarray, *, flops: int = 0, **rest: Any) -> Result:
     found = scored(model, "probe", float(np.mean(hits)), **rest)
-    more = {"hits": "".join(str(int(hit)) for hit in hits), "flops": flops or None, "images": len(hits)}
-    return replace(found, details={**found.details, **more, "checkpoint": rest.get("checkpoint", model)})
+    more = {"outcomes": in_text(hits), "flops": flops or None, "images": len(hits)}
+    return replace(found, details={**found.details, **more})
+
+
+def in_text(outcomes: np.ndarray) -> str:
+    return packed(outcomes, np.arange(len(outcomes)), len(outcomes))
 
 
 def failed(model: str, score: str, error: str, layer: str | None = "pooled") -> Result:
@@ -45,32 +42,25 @@ def failed(model: str, score: str, error: str, layer: str | None = "pooled") -> 
 
 
 def test_mean_ranks_by_hand() -> None:
-    records = [
-        {"nleep": record(3), "logme": record(1)},
-        {"nleep": record(2), "logme": record(3)},
-        {"nleep": record(1), "logme": record(2)},
-    ]
-    values, counted, _ = combine(records, ["nleep", "logme"])
-    assert mean_rank([values[name] for name in counted], 3).tolist() == [2.0, 1.5, 2.5]
+    assert mean_rank([[3, 2, 1], [1, 3, 2]], 3).tolist() == [2.0, 1.5, 2.5]
 
 
 def test_a_score_that_some_candidates_lack_does_not_count_and_the_reason_is_noted() -> None:
-    records = [
-        {"leep": failed("a", "leep", "no class head", None), "logme": record(1)},
-        {"leep": record(-1), "logme": record(2)},
+    own = [failed("a", "leep", "no class head", None), scored("a", "logme", 1.0)]
+    found = answer([*own, scored("b", "leep", -1.0, None), scored("b", "logme", 2.0)])
+    assert found.counted == ("logme",)
+    assert found.notes == ("leep does not count, since 1 of 2 lack it: no class head",)
+    assert [(c.model, "leep" in c.scores, c.mean_rank) for c in found.candidates] == [
+        ("b", True, 1.0),
+        ("a", False, 2.0),
     ]
-    values, counted, notes = combine(records, ["leep", "logme"])
-    assert counted == ("logme",)
-    assert notes == ["leep does not count, since 1 of 2 lack it: no class head"]
-    assert np.isnan(values["leep"][0])
 
 
 def test_scores_that_differ_by_rounding_are_equal() -> None:
-    assert mean_rank([np.array([-1e-17, 0.0])], 2).tolist() == [1.5, 1.5]
+    assert mean_rank([[-1e-17, 0.0]], 2).tolist() == [1.5, 1.5]
 
 
 def test_no_candidate_is_an_answer_too() -> None:
-    assert combine([], ["nleep"]) == ({}, (), [])
     found = answer([failed("a", "nleep", "no such file"), failed("b", "nleep", "no weights")])
     assert found.recommendation == "No checkpoint could be ranked."
     assert [(c.model, c.error) for c in found.failed] == [("a", "no such file"), ("b", "no weights")]
@@ -78,10 +68,9 @@ def test_no_candidate_is_an_answer_too() -> None:
 
 
 def test_two_versions_of_a_score_are_not_compared() -> None:
-    new = record(1, version="1 nleep.2")
-    _, counted, notes = combine([{"nleep": record(2, version="1 nleep.1")}, {"nleep": new}], ["nleep"])
-    assert counted == ()
-    assert "another version" in notes[0]
+    new = scored("b", "nleep", 1.0, version="1 nleep.2")
+    with pytest.raises(DataError, match="same options"):
+        answer([scored("a", "nleep", 2.0, version="1 nleep.1"), new])
 
 
 def test_one_layer_fails_alone_and_leep_is_every_layers() -> None:
@@ -158,23 +147,13 @@ def test_a_cheap_candidate_with_little_chance_is_reported_but_not_recommended() 
     assert not found.clear
     assert found.candidates[1].best_share < 0.1
     assert found.choice is not None and found.choice.model == "a"
-    assert "b (67 ± 11 %) is statistically tied with it on 90 images." in found.recommendation
+    assert "b (67 ± 10 %) is statistically tied with it on 90 images." in found.recommendation
 
 
 def test_a_difference_of_few_images_is_not_clear_and_order_and_share_agree() -> None:
     found = answer([probed("a", hits(20)[:100]), probed("b", hits(22)[:100])])
     assert not found.clear
     assert found.candidates[0].best_share >= found.candidates[1].best_share
-
-
-def test_one_checkpoint_under_two_names_is_reported_and_compared_once() -> None:
-    results = [probed("a", hits(0), checkpoint="w"), probed("b", hits(0), checkpoint="w"), probed("c", hits(90))]
-    found = answer(results)
-    assert found.notes == ("b has the weights of a: they are one checkpoint under two names",)
-    assert found.clear  # the second name is not compared
-    assert [c.model for c in found.equals] == ["a"]
-    assert "b" not in found.recommendation.split("The lead")[0].split()
-    assert found.candidates[1].expected == found.candidates[0].expected
 
 
 def test_without_an_accuracy_no_candidate_is_recommended() -> None:
@@ -281,10 +260,10 @@ def test_many_candidates_are_not_all_named() -> None:
 
 def test_a_gap_between_fine_tuning_and_prediction_is_explained() -> None:
     def outcomes(right: int, of: int = 400) -> str:
-        return "1" * right + "0" * (of - right)
+        return in_text(np.arange(of) < right)
 
     def tuned(model: str, right: int, probe: int) -> Result:
-        details = {"hits": outcomes(right), "probe_hits": outcomes(probe)}
+        details = {"outcomes": outcomes(right), "probe_outcomes": outcomes(probe)}
         return replace(trained(model, right / 400), details=details)
 
     ranking = answer([probed("a", hits(0)), probed("b", hits(80))])
@@ -323,7 +302,7 @@ def test_a_clipped_interval_is_shown_by_its_limits() -> None:
 
 def test_accuracy_of_classes_and_images_that_share_a_fold_are_stated() -> None:
     found = probed("a", hits(0))
-    labels = written_numbers(np.arange(1000) // 500)
+    labels = in_text(np.arange(1000) // 500)
     more = {"labels": labels, "class_names": ["cat", "dog"], "copies": 7, "groups": 30, "evaluated": 990}
     one = answer([replace(found, details={**found.details, **more})])
     expected = {"cat": hits(0)[:500].mean(), "dog": hits(0)[500:].mean()}

@@ -24,7 +24,7 @@ from unseen.data import load_dataset
 from unseen.data.load import SOURCES
 from unseen.finetuning.stages import train_stages
 from unseen.ranking import SCORES, nleep
-from unseen.ranking.cards import Sizes, find_score, paper_flops, score_terms
+from unseen.ranking.cards import Sizes, find_score, paper_flops, score_value
 from unseen.reports.blocks import Material
 from unseen.study import Study, plan_study, run_study, shipped_studies
 
@@ -35,9 +35,9 @@ def truth(model: str, dataset: str, top1: float) -> Result:
     return Result(Cell("rank", model, dataset, {"score": TRUTH}), metrics={"top1": top1})
 
 
-def scored(score: str, model: str, dataset: str, *terms: float) -> Result:
+def scored(score: str, model: str, dataset: str, value: float) -> Result:
     cell = Cell("rank", model, dataset, {"score": score})
-    return Result(cell, seconds=0.5, details={"terms": list(terms), "gflops": 2.0})
+    return Result(cell, metrics={"score": value}, seconds=0.5, details={"gflops": 2.0})
 
 
 def test_the_table_by_hand() -> None:
@@ -45,16 +45,14 @@ def test_the_table_by_hand() -> None:
     results += [scored("logme", m, "x", v) for m, v in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
     results += [scored("logme", m, "y", v) for m, v in (("a", 1.0), ("b", 3.0), ("c", 2.0))]
     results += [scored("leep", m, "x", v) for m, v in (("a", -2.0), ("b", -1.0))]
-    results += [scored("etran", m, t, 1.0, v) for t in ("x", "y") for m, v in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
     rows = {row.score: row for row in ranking_rows(results)}
-    assert list(rows) == ["leep", "logme", "etran"]
+    assert list(rows) == ["leep", "logme"]
     assert rows["logme"].recall_at_1 == 0.5
     assert rows["logme"].relative_at_1 == pytest.approx((1 + 0.6 / 0.9) / 2)
     assert rows["logme"].recall_at_3 == 1.0
     assert rows["logme"].kendall == pytest.approx((1 - 1 / 3) / 2)
     assert (rows["logme"].gflops, rows["logme"].seconds, rows["logme"].pairs) == (2.0, 0.5, 6)
     assert (rows["leep"].tasks, rows["leep"].pairs, rows["leep"].kendall) == (1, 2, -1.0)
-    assert rows["etran"].kendall == pytest.approx(1.0)
     with pytest.raises(DataError, match="truth = true"):
         ranking_rows(results[6:])
 
@@ -116,7 +114,7 @@ def test_every_option_changes_the_cells_that_it_concerns_and_no_other() -> None:
     base = RankBenchmark(scores=("logme", "leep", "finetune-1"), truth=True)
     before = {str(c.parameters["score"]): c.id for c in base.plan("m", "d")}
     assert {f.name for f in fields(base)} == {*OTHER, "only", "prefer"}
-    assert base.idle() == {"metric"}, "at its default, it is in no id"
+    assert all("metric" not in cell.parameters for cell in base.plan("m", "d")), "at its default, it is in no id"
     chosen = replace(base, prefer="cheap").plan("m", "d")
     assert [c.id for c in chosen] == list(before.values()), "a policy changes no number"
     for name, (value, concerned) in OTHER.items():
@@ -124,20 +122,6 @@ def test_every_option_changes_the_cells_that_it_concerns_and_no_other() -> None:
         assert {c.id for c in cells} != set(before.values()), name
         after = {str(c.parameters["score"]): c.id for c in cells if c.parameters.get("layer", "pooled") == "pooled"}
         assert {score for score in before if after.get(score, before[score]) != before[score]} == concerned, name
-
-
-def test_options_that_no_cell_uses_are_declared_idle() -> None:
-    assert RankBenchmark().idle() == {
-        "learning_rates",
-        "steps",
-        "truth_seeds",
-        "batch_size",
-        "early_learning_rate",
-        "metric",
-    }
-    assert RankBenchmark(scores=("leep",), truth=True).idle() == {"early_learning_rate", "metric"}
-    assert RankBenchmark(scores=("leep",), truth=True, metric="balanced").idle() == {"early_learning_rate"}
-    assert RankBenchmark(scores=(), truth=True).idle() >= {"split", "sample", "layers"}
 
 
 @pytest.mark.parametrize("name", shipped_studies())
@@ -188,7 +172,6 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
     assert found.metrics["probe_top1"] == found.sweep[0]["test"]
     costs = {r.cell.parameters["score"]: r.details["gflops"] for r in results if "gflops" in r.details}
     assert costs["finetune-5"] > costs["finetune-1"] > 0
-    assert {"etran", "ncti"} == {r.cell.parameters["score"] for r in results if not {"score", "top1"} & set(r.metrics)}
     # Every result that read the unreadable image records it once, and no training state remains.
     assert all(r.record.count("image") == 1 and "bad.png" in r.record.dropped[0].name for r in results)
     assert not list((home / "finetuning").iterdir())
@@ -338,8 +321,8 @@ def test_variants_of_nleep_are_what_their_names_say() -> None:
     draw = np.random.default_rng(0)
     labels = np.arange(80) % 4
     features = draw.normal(size=(4, 12))[labels] + draw.normal(size=(80, 12))
-    found = score_terms(find_score("nleep-pca50-2x"), labels, features=features)
-    assert found == (nleep(features, labels, energy=0.5, components_per_class=2),)
+    found = score_value(find_score("nleep-pca50-2x"), labels, features=features)
+    assert found == nleep(features, labels, energy=0.5, components_per_class=2)
     for wrong in ("nleep-pca0-2x", "nleep-pca50-0x", "nleep-50-2", "nleep-pca100-1x"):
         with pytest.raises(UnknownNameError, match="ranking score"):
             find_score(wrong)

@@ -25,12 +25,10 @@ from unseen.benchmarks.rank.expected import (
     expected_accuracy,
     expected_interval,
     near_duplicates,
-    read_hits,
-    read_numbers,
+    packed,
     shrunk_gain,
     spread,
-    written_hits,
-    written_numbers,
+    unpacked,
 )
 from unseen.core.errors import DataError
 from unseen.stats import accuracy_interval, decide, paired_difference
@@ -46,8 +44,12 @@ def cloud(images: int, gap: float, seed: int = 0, classes: int = 6, width: int =
 
 
 def stored(hits: np.ndarray, **more: object) -> RankDetails:
-    found = RankDetails(hits=written_hits(hits, np.arange(len(hits)), len(hits)))
+    found = RankDetails(outcomes=in_text(hits))
     return replace(found, **more)  # type: ignore[arg-type]
+
+
+def in_text(outcomes: np.ndarray) -> str:
+    return packed(outcomes, np.arange(len(outcomes)), len(outcomes))
 
 
 def test_the_expected_accuracy_agrees_with_scikit_learn_and_new_images() -> None:
@@ -137,6 +139,8 @@ def test_classes_of_equal_counts_by_chance_have_equal_shares() -> None:
     index = np.repeat(np.arange(100), counts)
     shares, _ = class_shares(np.maximum(counts, 1), index)
     assert shares.sum() == pytest.approx(1) and np.ptp(shares) < 0.2 * np.ptp(counts / 300), "by chance"
+    two, weight = class_shares(np.array([9, 7]), np.repeat([0, 1], [9, 7]))
+    assert two.tolist() == [9 / 16, 7 / 16] and weight == 1, "two counts do not show how much shares vary"
     tail = np.array([500, 100, 20, 4])
     np.testing.assert_allclose(class_shares(tail, np.repeat(np.arange(4), tail))[0], tail / tail.sum(), atol=0.01)
 
@@ -154,18 +158,19 @@ def test_the_gain_of_more_images_is_shrunk_towards_the_usual_one() -> None:
 
 
 def test_what_is_stored_can_be_read() -> None:
-    hits = np.array([1.0, math.nan, 0.0])
-    np.testing.assert_array_equal(
-        read_hits(written_hits(hits, np.array([0, 1, 3]), 5)), [1, math.nan, math.nan, 0, math.nan]
-    )
+    outcomes = np.array([1.0, math.nan, 0.25])
+    found = unpacked(packed(outcomes, np.array([0, 1, 3]), 5))
+    np.testing.assert_array_equal(found, [1, math.nan, math.nan, 0.25, math.nan])
     numbers = np.array([0, 70_000, 3])
-    np.testing.assert_array_equal(read_numbers(written_numbers(numbers)), numbers)
+    np.testing.assert_array_equal(unpacked(packed(numbers, np.arange(3), 3)), numbers)
+    assert len(packed(np.arange(50_000) % 3 > 0, np.arange(50_000), 50_000)) < 50_000
 
 
 def test_two_candidates_by_hand() -> None:
     generator = np.random.default_rng(0)
     hits = (generator.random((2, 500)) < [[0.8], [0.6]]).astype(float)
-    decision = decide(estimates({"a": stored(hits[0]), "b": stored(hits[1])}))
+    size = 500 / spread(500, math.inf, 0.7) ** 2
+    decision = decide(estimates({"a": stored(hits[0], size=size), "b": stored(hits[1], size=size)}))
     assert decision.order == ("a", "b") and decision.best == "a"
     wanted = paired_difference(hits[0], hits[1], error_scale=SCATTER)
     assert decision.pairs["a", "b"].p == pytest.approx(wanted.p)
@@ -173,7 +178,7 @@ def test_two_candidates_by_hand() -> None:
     error = SCATTER * (hits[0] - hits[1]).std() / np.sqrt(500)
     assert decision.behind["b"].high - decision.behind["b"].value == pytest.approx(1.96 * error, rel=0.05)
     value = decision.intervals["a"]
-    half = 1.96 * spread(500, math.inf, value.value) * np.sqrt(value.value * (1 - value.value) / 500)
+    half = 1.96 * np.sqrt(value.value * (1 - value.value) / size)
     assert (value.high - value.low) / 2 == pytest.approx(half, rel=0.03)
 
 
@@ -183,7 +188,7 @@ def test_outcomes_are_moved_to_the_expected_value(value: float) -> None:
     found = estimates({"a": stored(hits, expected=value, size=60.0)})["a"]
     assert np.mean(found.outcomes) == pytest.approx(value) and found.interval.value == pytest.approx(value)
     assert np.min(found.outcomes) >= 0 and np.max(found.outcomes) <= 1
-    labels = written_numbers(np.repeat([0, 1], [80, 20]))
+    labels = in_text(np.repeat([0, 1], [80, 20]))
     balanced = estimates({"a": stored(hits, expected=value, size=60.0, balanced=True, labels=labels)})["a"]
     assert decide({"a": balanced}).intervals["a"].value == pytest.approx(value)
 

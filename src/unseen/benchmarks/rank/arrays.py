@@ -18,7 +18,7 @@ from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.details import EXPECTED, POOLED, RankDetails
 from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, check_prefer
-from unseen.benchmarks.rank.scoring import MEASURES, ScoredImages, score_result
+from unseen.benchmarks.rank.scoring import ScoredImages, score_result
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError, UnseenError, UsageError
@@ -38,7 +38,6 @@ def rank_features(
     kind: Kind = "auto",
     scores: Sequence[str] = DEFAULT_SCORES,
     seed: int = 0,
-    top: int = 1,
     metric: Literal["accuracy", "balanced"] = "accuracy",
     prefer: str = "",
     groups: ArrayLike | None = None,
@@ -52,7 +51,7 @@ def rank_features(
         kind: of the targets; "auto" takes whole numbers and texts for classes, 0 and 1 in several columns for labels
             and other numbers for values.
         scores: transferability scores to compute in addition; for classes only.
-        seed, top, metric, prefer: as for `unseen rank`.
+        seed, metric, prefer: as for `unseen rank`.
         groups: (n,) group of each row, such as the video of a frame; cross-validation divides no group.
 
     Raises:
@@ -90,7 +89,7 @@ def rank_features(
                 results.append(score_result(cell, find_score(score), images, seed=seed))
             except UnseenError as error:
                 results.append(Result(cell, error=str(error)))
-    return answer(results, top=top, measure=MEASURES[target] if metric == "accuracy" else "", prefer=prefer)
+    return answer(results, prefer=prefer)
 
 
 class _ArrayImages(ScoredImages):
@@ -105,8 +104,8 @@ class _ArrayImages(ScoredImages):
         self._features = {POOLED: SplitRows(rows, labels, np.arange(count), count)}
         split = SimpleNamespace(targets=targets, names=[f"row {i}" for i in range(count)], groups=groups)
         self.dataset: Any = SimpleNamespace(target=kind, split=lambda _split: split, class_names=names)
-        self.about = RankDetails(total=count, checkpoint=_content(rows))
-        self.revision = f"{self.about.checkpoint[:12]}+{_content(targets)[:12]}"
+        self.about = RankDetails(total=count)
+        self.revision = f"{_content(rows)[:12]}+{_content(targets)[:12]}"
 
 
 def kind_of(targets: AnyArray) -> Literal["classes", "values", "labels"]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from unseen.benchmarks.rank.details import POOLED
+from unseen.benchmarks.rank.details import POOLED, Facts
 from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord
 from unseen.reports.wording import amount, is_reference, listed
@@ -33,7 +33,7 @@ _MEASURES |= {"precision": "a precision of "}
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Facts):
     """One checkpoint (or one layer of it) and its expected accuracy.
 
     Attributes:
@@ -46,13 +46,7 @@ class Candidate:
         best_share: how often it comes first when the values are sampled within their errors.
         scores: by id; a score that could not be computed is missing.
         mean_rank: over the counted scores.
-        parameters, flops, dimensions: of the features.
-        images_per_second: of the extraction on the machine that ran it.
-        latency, batch_latency, memory: seconds of one image alone, seconds per image in a batch, and bytes, of the
-            model on the machine that ran it.
         per_class: cross-validated accuracy by class; NaN for a class without an evaluated image.
-        copies: near-duplicates that its features show.
-        same_as: an earlier candidate that has the same weights.
         finetuned: test accuracy after fine-tuning; NaN without `--finetune-top`.
         probe_tested: test accuracy of the linear head before fine-tuning.
         gap, gap_low, gap_high: `finetuned` minus `expected`, with its 95 % confidence interval.
@@ -75,16 +69,7 @@ class Candidate:
     best_share: float = math.nan
     scores: Mapping[str, float] = field(default_factory=dict)
     mean_rank: float = math.nan
-    parameters: int | None = None
-    flops: int | None = None
-    dimensions: int | None = None
-    images_per_second: float | None = None
-    latency: float | None = None
-    batch_latency: float | None = None
-    memory: int | None = None
     per_class: Mapping[str, float] = field(default_factory=dict)
-    copies: int = 0
-    same_as: str = ""
     finetuned: float = math.nan
     probe_tested: float = math.nan
     gap: float = math.nan
@@ -102,11 +87,6 @@ class Candidate:
         """The model, with its layer unless that is the default one."""
         return self.named({})
 
-    @property
-    def compared_as(self) -> str:
-        """The label under which a decision has it: that of the first candidate with the same weights."""
-        return replace(self, model=self.same_as or self.model).label
-
     def named(self, names: DisplayNames) -> str:
         """Return the label with the model under its name in `names`, if it has one there."""
         name = names.get(self.model, self.model)
@@ -114,8 +94,7 @@ class Candidate:
 
     def to_dict(self) -> Values:
         """Return JSON values: NaN becomes None."""
-        plain = asdict(self) | {"per_class": {k: None if math.isnan(v) else v for k, v in self.per_class.items()}}
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in plain.items()}
+        return _plain(asdict(self) | {"per_class": _plain(self.per_class)})
 
 
 @dataclass(frozen=True)
@@ -134,7 +113,6 @@ class CheckpointRanking:
         prefer: the policy of `choice`: "accuracy", "cheap", a number of points, or "" for the default.
         notes: about the whole ranking.
         parameters: the options that all of its cells share.
-        top: how many candidates the recommendation names.
         page: the file of the page, if one was written.
         record: what the evaluations received, used and dropped, merged over candidates.
         estimates: by label, the outcomes that the decision compares.
@@ -156,7 +134,6 @@ class CheckpointRanking:
     prefer: str = ""
     notes: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    top: int = 1
     page: str = ""
     record: RunRecord = field(default_factory=RunRecord)
     estimates: Mapping[str, Estimate] = field(default_factory=dict, repr=False, compare=False)
@@ -173,8 +150,8 @@ class CheckpointRanking:
 
     @property
     def equals(self) -> list[Candidate]:
-        """The candidates that may be the best, in order; a checkpoint under two names once."""
-        return [c for c in self.candidates if c.may_be_best and not c.same_as]
+        """The candidates that may be the best, in order."""
+        return [c for c in self.candidates if c.may_be_best]
 
     @property
     def clear(self) -> bool:
@@ -217,7 +194,7 @@ class CheckpointRanking:
         no other than the first, "cheap" all that are tied and have a fair chance, and a number of points all that are
         expected to lose no more. A candidate of unknown cost is not cheaper.
         """
-        first, *others = self._distinct or [Candidate("")]
+        first, *others = self.ranked or [Candidate("")]
         if math.isnan(first.expected):
             return None
         if self.prefer in _POLICIES:
@@ -231,21 +208,15 @@ class CheckpointRanking:
     @property
     def front(self) -> list[Candidate]:
         """The candidates that no other is both better and cheaper than (Pareto), cheapest first."""
-        return pareto([c for c in self._distinct if math.isfinite(c.expected)])
-
-    @property
-    def _distinct(self) -> list[Candidate]:
-        """The candidates that did not fail, without second names of the same weights."""
-        return [c for c in self.ranked if not c.same_as]
+        return pareto([c for c in self.ranked if math.isfinite(c.expected)])
 
     def to_dict(self) -> Values:
         """Return JSON values: NaN becomes None."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("estimates", "decision")}
-        more = {name: getattr(self, name) for name in _DERIVED}
         return plain | {
+            **{name: getattr(self, name) for name in _DERIVED},
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "choice": None if self.choice is None else self.choice.to_dict(),
-            **more,
             "pareto": [candidate.label for candidate in self.front],
             "possibly_best": [candidate.label for candidate in self.equals],
             "record": self.record.to_dict(),
@@ -292,7 +263,7 @@ class CheckpointRanking:
 
     def describe(self, names: DisplayNames) -> str:
         """Return the recommendation with models under their names in `names`."""
-        choice, rivals = self.choice, self._distinct
+        choice, rivals = self.choice, self.ranked
         if choice is None:
             lost = "No accuracy could be estimated, so nothing is recommended: see the scores."
             return lost if rivals else "No checkpoint could be ranked."
@@ -301,8 +272,6 @@ class CheckpointRanking:
         texts = [f"Fine-tune {choice.named(names)}: {only}{expect}", self._versus_guessing()]
         if len(rivals) > 1:
             texts += [*self._compared(choice, rivals, names), self._reason(choice, names)]
-            others = [c.named(names) for c in rivals if c is not choice][: max(self.top, 1) - 1]
-            texts.append(f"Then try {listed(others)}." if others else "")
         return " ".join(text for text in (*texts, self._finetuned(names)) if text)
 
     def _versus_guessing(self) -> str:
@@ -336,7 +305,7 @@ class CheckpointRanking:
 
     def _reason(self, choice: Candidate, names: Mapping[str, str]) -> str:
         """State why the choice is not the first by expected accuracy, or what a cheaper candidate would cost."""
-        first = self._distinct[0]
+        first = self.ranked[0]
         if choice is not first:
             equal = choice.expected == first.expected
             highest = "" if equal else f"{first.named(names)} has the highest estimate ({self.expected_text(first)}); "
@@ -390,21 +359,24 @@ class CheckpointRanking:
         return text
 
 
-def pareto(candidates: Sequence[Candidate], cost: str = "flops", *, less: bool = True) -> list[Candidate]:
+def pareto(candidates: Sequence[Candidate], cost: str = "flops") -> list[Candidate]:
     """Return the candidates with no cheaper and better alternative, cheapest first; those of unknown cost are left out.
 
     Args:
         cost: the attribute that holds the cost.
-        less: whether a lower value is better.
     """
-    sign = 1.0 if less else -1.0
     found: list[Candidate] = []
     priced = [c for c in candidates if getattr(c, cost)]
     learned = [c for c in priced if not is_reference(c.model)] or priced  # random weights are no choice
-    for candidate in sorted(learned, key=lambda c: (sign * float(getattr(c, cost)), -c.expected)):
+    for candidate in sorted(learned, key=lambda c: (getattr(c, cost), -c.expected)):
         if not found or candidate.expected > found[-1].expected:
             found.append(candidate)
     return found
+
+
+def _plain(values: Mapping[str, Any]) -> Values:
+    """Return a mapping with None in place of NaN."""
+    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in values.items()}
 
 
 def _ratio(first: Candidate, other: Candidate) -> float:

@@ -16,58 +16,66 @@ TRUTH = "truth"
 POOLED = "pooled"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of a checkpoint and its features.
+
+    Attributes:
+        parameters, flops, dimensions: of the network and its features.
+        images_per_second: of the extraction on the machine that ran it.
+        latency, batch_latency, memory: seconds of one image alone, seconds per image in a batch, and bytes, of the
+            model on the machine that ran it (`unseen.features.extraction.Cost`).
+        copies: near-duplicates that its features show; they share a fold.
+    """
+
+    parameters: int | None = None
+    flops: int | None = None
+    dimensions: int | None = None
+    images_per_second: float | None = None
+    latency: float | None = None
+    batch_latency: float | None = None
+    memory: int | None = None
+    copies: int = 0
+
+
 @dataclass(frozen=True)
-class RankDetails(Typed):
+class RankDetails(Facts, Typed):
     """Details of one score of one checkpoint.
 
     Attributes:
-        terms: the score, or the terms of one that is relative to all candidates.
         images, total: images that were scored, and images of the split.
         classes, measure: number of classes (labels, values), and what the expected values are.
         majority: share of the most frequent class.
-        dimensions, head: width of the features, and of the class head if the score reads it.
+        head: width of the class head if the score reads it.
         gflops: of the score.
-        latency, batch_latency, memory: of the model on this machine (`unseen.features.extraction.Cost`).
-        hits: outcomes per held-out image (`expected.written_hits`), of fine-tuned accuracy per test image.
-        probe_hits: outcomes per test image of the linear head that fine-tuning starts from.
-        expected, size: expected value of `hits` on new images, and the effective number of images of its interval.
+        outcomes: per held-out image (`expected.packed`), of fine-tuned accuracy per test image.
+        probe_outcomes: per test image, of the linear head that fine-tuning starts from.
+        expected, size: expected value on new images, and the effective number of images of its interval.
         units, evaluated: groups of images (single images without groups) and images that have an outcome.
-        copies, groups: near-duplicates, and groups of the dataset, that share a fold.
+        groups: groups of the dataset, which share a fold.
         balanced: whether `expected` weights all classes equally.
-        labels, class_names: class of every image (`expected.written_numbers`), and the names of the classes.
-        checkpoint: digest of weights and preprocessing: equal for one checkpoint under two names.
+        labels, class_names: class of every image (`expected.packed`), and the names of the classes.
         chance: accuracy of a random guess; stored with fine-tuned accuracy.
     """
 
-    terms: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     images: int = 0
     total: int = 0
     classes: int = 0
     measure: str = "accuracy"
     majority: float | None = None
-    dimensions: int | None = None
     head: int = 1000
     gflops: float = 0.0
-    score_seconds: float | None = None
-    images_per_second: float | None = None
-    latency: float | None = None
-    batch_latency: float | None = None
-    memory: int | None = None
-    parameters: int | None = None
-    flops: int | None = None
-    hits: str | tuple[float | None, ...] = ""
-    probe_hits: str | tuple[float | None, ...] = ""
+    outcomes: str = ""
+    probe_outcomes: str = ""
     expected: float | None = None
     size: float = 0.0
     units: int = 0
     evaluated: int = 0
-    copies: int = 0
     groups: int = 0
     balanced: bool = False
     labels: str = ""
     class_names: tuple[str, ...] = ()
-    checkpoint: str = ""
     chance: float | None = None
 
 

@@ -346,7 +346,9 @@ def class_shares(sizes: IntArray, index: IntArray) -> tuple[FloatArray, float]:
     every = len(sizes) + ones**2 / (2 * max(twos, 1))
     mean = float(sizes.sum()) / every
     beyond = float((sizes.astype(np.float64) ** 2).sum()) / every - mean**2 - mean
-    weight = max(beyond, 0.0) / (max(beyond, 0.0) + mean)
+    # James and Stein's factor: the counts of two or three classes do not show how much shares vary.
+    chance = max(len(sizes) - 3, 0) / max(len(sizes) - 1, 1) * mean / (max(beyond, 0.0) + mean)
+    weight = 1 - chance
     shares = np.bincount(index, minlength=len(sizes)) / len(index) * weight + (1 - weight) / every
     return np.asarray(shares / shares.sum()), weight
 
@@ -364,32 +366,17 @@ def spread(images: int, per_class: float, value: float, width: tuple[float, floa
 
 # ---- what is stored, and what is compared ----------------------------------------------------------------------------
 
-#: Signs of `written_hits`.
-_WRONG, _RIGHT, _UNKNOWN = "01-"
+
+def packed(values: FloatArray | IntArray, index: IntArray, total: int) -> str:
+    """Return one number per image of a split as text; NaN for images that are not in `index`."""
+    placed = np.full(total, np.nan, "<f4")
+    placed[index] = values
+    return base64.b64encode(zlib.compress(placed)).decode()
 
 
-def written_hits(parts: FloatArray, index: IntArray, total: int) -> str | tuple[float | None, ...]:
-    """Return the outcome of every image of the split: "1" right, "0" wrong, "-" not evaluated; numbers for scores."""
-    placed = np.full(total, np.nan)
-    placed[index] = parts
-    if np.isin(placed[np.isfinite(placed)], (0.0, 1.0)).all():
-        return "".join(_UNKNOWN if value != value else _RIGHT if value else _WRONG for value in placed.tolist())
-    return tuple(None if value != value else round(value, 6) for value in placed.tolist())
-
-
-def read_hits(written: str | Sequence[float | None]) -> FloatArray:
-    """Return the outcomes that `written_hits` wrote; NaN for images that were not evaluated."""
-    return np.asarray([math.nan if value is None or value == _UNKNOWN else float(value) for value in written])
-
-
-def written_numbers(numbers: IntArray) -> str:
-    """Return numbers from 0 as a text: class or group of every image, compressed."""
-    return base64.b64encode(zlib.compress(numbers.astype("<u4").tobytes())).decode()
-
-
-def read_numbers(written: str) -> IntArray:
-    """Return the numbers that `written_numbers` wrote."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(written)), "<u4").astype(np.int64)
+def unpacked(text: str) -> FloatArray:
+    """Return the numbers that `packed` wrote."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f4").astype(np.float64)
 
 
 def expected_interval(value: float, size: float, outcomes: FloatArray) -> Interval:
@@ -415,24 +402,16 @@ def estimates(found: Mapping[str, RankDetails]) -> dict[str, Candidate]:
     The outcomes of a candidate are moved so that their mean is its expected value: a part of the errors (for a lower
     value, of the correct predictions) is removed from each.
     """
-    if not found:
-        return {}
-    rows = {name: read_hits(details.hits) for name, details in found.items()}
-    shared = np.isfinite(np.stack(list(rows.values()))).all(axis=0)
+    rows = {name: unpacked(details.outcomes) for name, details in found.items()}
+    shared = np.isfinite([*rows.values()]).all(axis=0)
     estimated = {}
     for name, details in found.items():
-        classes = read_numbers(details.labels) if details.balanced else None
-        every = np.isfinite(rows[name])
-        value = details.expected
-        whole = estimate_mean(rows[name][every], None if classes is None else classes[every]).value
-        labels, own = None if classes is None else classes[shared], rows[name][shared]
+        own, labels = rows[name][shared], unpacked(details.labels)[shared] if details.balanced else None
         mean = estimate_mean(own, labels).value
-        outcomes = _moved(own, mean, (whole if value is None else value) - whole)
-        size = (
-            details.size or len(own) / spread(len(own), math.inf, mean) ** 2
-        )  # results of older versions have no size
-        interval = expected_interval(estimate_mean(outcomes, labels).value, size, own)
-        scale = SCATTER * math.sqrt(len(own) / details.units) if details.units else SCATTER
+        value = mean if details.expected is None else details.expected
+        interval = expected_interval(value, details.size or len(own), own)
+        scale = SCATTER * math.sqrt(len(own) / (details.units or len(own)))
+        outcomes = _moved(own, mean, value - mean)
         estimated[name] = Candidate(outcomes, interval, labels=labels, units="held-out images", error_scale=scale)
     return estimated
 
@@ -449,7 +428,7 @@ def _moved(outcomes: FloatArray, mean: float, shift: float) -> FloatArray:
 def rank_candidate(results: Sequence[Result], metric: str) -> Candidate | None:
     """Return the expected accuracy of one result with its interval and outcomes; None for any other score."""
     details = RankDetails.read(results[0].details)
-    return estimates({"": details})[""] if metric == "score" and len(results) == 1 and details.hits else None
+    return estimates({"": details})[""] if metric == "score" and len(results) == 1 and details.outcomes else None
 
 
 def expected_accuracy(features: ArrayLike, labels: ArrayLike, *, seed: int = 0) -> float:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -26,12 +26,12 @@ from unseen.benchmarks.rank.details import EXPECTED, TRUTH, RankParameters
 from unseen.benchmarks.rank.scoring import ScoredImages, score_result
 from unseen.benchmarks.workbench import GIVEN, Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
-from unseen.core.identity import Natural, Positive, Rate, option
+from unseen.core.identity import Natural, Positive, Rate, Values, option
 from unseen.core.names import as_number
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
-from unseen.ranking.cards import SCORES, find_score
+from unseen.ranking.cards import FEATURES, SCORES, find_score
 from unseen.ranking.ridge import FEWEST
 from unseen.results.info import BenchmarkInfo, built_in_info
 
@@ -39,7 +39,7 @@ TRUTH_VERSION = 3  # 1 started from an empty head, one seed; 2 was SGD without a
 #: Default scores; docs/rank.md has the experiment behind the choice.
 DEFAULT_SCORES = ("logme", "parc", "knn")
 
-#: What a number depends on, beside score and layer: of a score over features, of one that trains, of the truth.
+#: What a number depends on, besides score and layer: of a score over features, of one that trains, of the truth.
 _SCORED = ("split", "sample", "seed", "metric")
 _TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
 _TRUE = ("seed", "batch_size", "learning_rates", "steps", "truth_seeds")
@@ -143,26 +143,22 @@ class RankBenchmark(Benchmark):
         name = str(point["score"])
         return {name: TRUTH_VERSION if name == TRUTH else find_score(name).version}
 
-    def points(self, dataset: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        for name in self.score_names():
-            layers = [{"layer": layer} for layer in dict.fromkeys(self.layers)]
-            found += [{"score": name, **layer} for layer in (layers if "layer" in _options_of(name) else [{}])]
-        return [*found, *([{"score": TRUTH}] if self.truth else [])]
+    def points(self, dataset: str) -> list[Values]:
+        """Return the score, the layer and the options of every cell: those that cannot change it are not in it."""
+        found: list[Values] = []
+        for name in (*self.score_names(), *([TRUTH] if self.truth else [])):
+            options = {option: getattr(self, option) for option in _options_of(name)}
+            if options.get("metric") == "accuracy":
+                del options["metric"]
+            layered = name != TRUTH and find_score(name).inputs == FEATURES
+            found += [
+                {"score": name, **({"layer": layer} if layered else {}), **options}
+                for layer in (dict.fromkeys(self.layers) if layered else [""])
+            ]
+        return found
 
     def idle(self) -> Collection[str]:
-        used = {name for point in self.points("") for name in _options_of(point["score"])}
-        unused = {"metric"} if self.metric == "accuracy" else set()
-        return ({*_SCORED, *_TRAINED, *_TRUE} - used) | (set() if "layer" in used else {"layers"}) | unused
-
-    def plan(self, model: str, dataset: str) -> list[Cell]:
-        found = []
-        for cell in super().plan(model, dataset):
-            # Options that cannot change this cell do not belong to it: LEEP does not fine-tune.
-            kept = ("score", *_options_of(RankParameters.read(cell.parameters).score))
-            own = {name: value for name, value in cell.parameters.items() if name in kept}
-            found.append(replace(cell, parameters=own))
-        return found
+        return {*_SCORED, *_TRAINED, *_TRUE, "truth"}  # each cell has its own, see `points`
 
     def counted(self, cells: Sequence[Cell], bench: Workbench) -> list[tuple[str | Dataset, str]]:
         return [(ScoredImages(bench, cells, split=self.split, sample=self.sample, seed=self.seed).dataset, self.split)]
@@ -212,10 +208,7 @@ def check_prefer(prefer: str) -> None:
 
 
 def _options_of(score: str) -> tuple[str, ...]:
-    """Return the options that a score depends on; one of the class head, or of training, has no layer of its own."""
+    """Return the options that a score depends on."""
     if score == TRUTH:
         return _TRUE
-    card = find_score(score)
-    if card.needs_training:
-        return _TRAINED
-    return _SCORED if card.needs_head else ("layer", *_SCORED)
+    return _TRAINED if find_score(score).needs_training else _SCORED

@@ -10,19 +10,18 @@ from time import perf_counter
 import numpy as np
 
 from unseen.backbones.load import LOGITS
-from unseen.benchmarks.rank.details import EXPECTED, RankDetails, RankParameters
-from unseen.benchmarks.rank.expected import cross_validated, expect, written_hits, written_numbers
+from unseen.benchmarks.rank.details import EXPECTED, POOLED, RankDetails, RankParameters
+from unseen.benchmarks.rank.expected import cross_validated, expect, packed
 from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench
 from unseen.core.arrays import AnyArray, IntArray
-from unseen.core.errors import DataError, DiskFullError, UnseenError
+from unseen.core.errors import DataError
 from unseen.core.extras import one_thread
-from unseen.core.identity import Values, digest
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, dropped
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
 from unseen.metrics import softmax
-from unseen.ranking.cards import ScoreCard, find_score, score_flops, score_terms
+from unseen.ranking.cards import ScoreCard, find_score, score_flops, score_value
 
 #: The measure of the answer, by kind of targets.
 MEASURES = {CLASS: "accuracy", NUMBER: "R2", SEVERAL: "precision"}
@@ -47,41 +46,30 @@ class ScoredImages:
         from unseen.features.extraction import measure_cost  # loads torch, which planning does not need
 
         card, how = self.bench.card(self.model), self.bench.how
-        measured: Values = {"checkpoint": self.model}
+        measured = RankDetails()
         if not self.model.startswith(GIVEN):
             backbone = self.bench.backbone(self.model)
             cost = measure_cost(backbone, device=how.device, precision=how.precision, graphs=how.graphs)
-            weights = digest([backbone.weights, backbone.preprocessing.to_dict()])
-            measured = {**asdict(cost), "checkpoint": weights}
-            del measured["batch"]
-        return RankDetails(
+            measured = RankDetails.read(asdict(cost))
+        return replace(
+            measured,
             total=self.total,
-            images_per_second=next((r.speed for r in self._features.values() if isinstance(r, SplitRows)), None),
+            images_per_second=next((rows.speed for rows in self._features.values()), None),
             parameters=card.parameters,
             flops=card.flops,
-            **measured,
         )
 
     def rows(self, layer: str) -> SplitRows:
-        """Return features and labels at a layer, or raise the error of its extraction."""
-        found = self._features[layer]
-        if isinstance(found, UnseenError):
-            raise found
-        return found
+        """Return features and labels at a layer; an unknown layer raises an error of its own."""
+        if layer not in self._features:
+            self._features |= self.bench.layers(self.model, self.dataset, self.split, [layer])
+        return self._features[layer]
 
     @cached_property
-    def _features(self) -> dict[str, SplitRows | UnseenError]:
-        known = ["pooled"] if self.model.startswith(GIVEN) else self.bench.backbone(self.model).layer_names()
+    def _features(self) -> dict[str, SplitRows]:
+        known = [POOLED] if self.model.startswith(GIVEN) else self.bench.backbone(self.model).layer_names()
         own = [layer for layer in self._layers if layer in known]
-        found: dict[str, SplitRows | UnseenError] = {}
-        for layers in [own] * bool(own) + [[layer] for layer in self._layers if layer not in known]:
-            try:
-                found |= self.bench.layers(self.model, self.dataset, self.split, layers)
-            except DiskFullError:
-                raise
-            except UnseenError as error:
-                found |= dict.fromkeys(layers, error)
-        return found
+        return self.bench.layers(self.model, self.dataset, self.split, own) if own else {}
 
 
 def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, seed: int) -> Result:
@@ -103,12 +91,12 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, seed: int
     with one_thread():
         if card.id == EXPECTED:
             about = expected_details(about, values, wanted, images, index, options)
-            terms: tuple[float, ...] = (float(about.expected or 0.0),)
+            value = about.expected or 0.0
         elif target == CLASS:
             head = softmax(values.astype(np.float64)) if card.needs_head else None
-            terms = score_terms(card, wanted, features=values, probabilities=head, seed=seed, tell=notes.append)
+            value = score_value(card, wanted, features=values, probabilities=head, seed=seed, tell=notes.append)
         elif card.targets is not None:
-            terms = (card.targets(values, wanted),)
+            value = card.targets(values, wanted)
         else:
             raise DataError(f"{card.id} needs classes; the targets of these images are of the kind {target!r}.")
     seconds = perf_counter() - began
@@ -121,7 +109,6 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, seed: int
         flops += score_flops(card, count, dimensions, classes, width)
     details = replace(
         about,
-        terms=terms,
         notes=tuple(notes),
         images=count,
         measure=MEASURES[target] if not options.balanced else BALANCED,
@@ -130,13 +117,10 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, seed: int
         dimensions=dimensions,
         head=outputs,
         gflops=flops / 1e9,
-        score_seconds=seconds,
     )
-    # A score that is relative to all candidates is computed from the terms of all of them when results are read.
-    names = [f"term_{number}" for number in range(1, len(terms) + 1)] if card.pool_relative else ["score"]
     return Result(
         cell,
-        metrics=dict(zip(names, terms, strict=True)),
+        metrics={"score": value},
         seconds=seconds,
         details=details.to_dict(),
         record=RunRecord(dropped=dropped("unlabelled", lost, images.split)),
@@ -157,13 +141,10 @@ def expected_details(
     found = cross_validated(features, targets, target, seed=options.seed, groups=groups)
     value, size = expect(found, balanced=options.balanced)
     known = np.isfinite(found.outcomes)
-    labels, names = np.zeros(len(split.names), np.int64), np.empty(0)
-    labels[index] = found.index
-    if target == CLASS:
-        names = np.asarray(images.dataset.class_names)[np.unique(targets)]
+    total, classes = len(split.names), np.unique(targets) if target == CLASS else []
     return replace(
         about,
-        hits=written_hits(found.outcomes, index, len(split.names)),
+        outcomes=packed(found.outcomes, index, total),
         expected=value,
         size=size,
         units=len(np.unique(found.groups[known])),
@@ -171,6 +152,6 @@ def expected_details(
         copies=found.copies,
         groups=0 if groups is None else len(np.unique(groups)),
         balanced=options.balanced,
-        labels=written_numbers(labels) if target == CLASS else "",
-        class_names=tuple(map(str, names)),
+        labels=packed(found.index, index, total) if target == CLASS else "",
+        class_names=tuple(str(images.dataset.class_names[i]) for i in classes),
     )

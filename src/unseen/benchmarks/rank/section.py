@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from unseen.benchmarks.rank.answer import is_bare, rankings, truth_results
+from unseen.benchmarks.rank.answer import rankings, truth_results
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking, pareto
 from unseen.benchmarks.rank.table import (
     RankingRow,
@@ -29,18 +29,18 @@ from unseen.ranking.cards import find_score, variant_of
 from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, assemble
 from unseen.reports.charts import Axis, Bars, Dots, Matrix, Panels, Scatter
 from unseen.reports.wording import SIGNIFICANT, TIED, family, listed, short_names
-from unseen.results.table import DisplayNames, default_tables
+from unseen.results.table import DisplayNames
 from unseen.stats import Candidate as Estimate
 from unseen.stats import Interval
 
 #: More candidates than these have a chart of the whole width.
 _FEW = 8
-#: What a candidate costs: by attribute, its title, and whether less is better.
+#: What a candidate costs: by attribute, its title.
 COSTS = {
-    "flops": ("operations per image (FLOPs)", True),
-    "parameters": ("parameters", True),
-    "latency": ("seconds of one image, measured", True),
-    "images_per_second": ("images per second, measured", False),
+    "flops": "operations per image (FLOPs)",
+    "parameters": "parameters",
+    "latency": "seconds of one image, measured",
+    "batch_latency": "seconds per image in a batch, measured",
 }
 
 
@@ -49,14 +49,13 @@ def rank_section(material: Material, benchmark: str) -> Section | None:
     own = [result for result in material.results if result.cell.benchmark == benchmark]
     prefer = str(material.options.get(benchmark, {}).get("prefer", ""))
     ranked, truth = rankings(own, prefer), truth_results(own)
-    bare = default_tables([result for result in own if is_bare(result)], material.names)
-    if not ranked and not truth and not bare:
+    if not ranked and not truth:
         return None
     several = len(ranked) > 1
     settings = [_Ranked(ranking, material, own, f" for {ranking.dataset}" if several else "") for ranking in ranked]
     title = "Rank: which checkpoint to fine-tune" if ranked else "Which score predicts fine-tuned accuracy?"
     judged = _judged(own, truth, material) if truth else ()
-    parts = [*(part for one in settings for part in one.parts()), *judged, *bare]
+    parts = [*(part for one in settings for part in one.parts()), *judged]
     legend = material.legend(c.model for ranking in ranked for c in ranking.candidates)
     return assemble(title, benchmark, parts, legend)
 
@@ -97,7 +96,7 @@ class _Ranked:
             question = f"Which checkpoint{self.where}: expected with a linear head"
             for model, c in {c.model: c for c in reversed(self.known)}.items():  # at its best layer
                 alone = Estimate(interval=Interval(c.expected, c.low, c.high))
-                yield Standing(question, model, ranking.estimates.get(c.compared_as, alone), cells[model])
+                yield Standing(question, model, ranking.estimates.get(c.label, alone), cells[model])
         yield from self._figures()
         yield candidates_table(ranking, names, cells)
         if table := per_class_table(ranking, names):
@@ -147,13 +146,13 @@ class _Ranked:
             text = "; ".join(f"{row['label']} {row['shown']}" for row in rows)
             described = f"Expected {self.ranking.measure}: {text}."
             yield Figure(f"What to expect{self.where}", chart, described, wide=len(rows) > _FEW)
-        for cost, (title, less) in COSTS.items():
+        for cost, title in COSTS.items():
             priced = [row for row in rows if row[cost]]
             if len(priced) < 2:
                 continue
-            front = pareto(self.known, cost, less=less)
+            front = pareto(self.known, cost)
             best = listed([c.named(self.material.names) for c in reversed(front)], 3)
-            text = f"No other is both better and {'cheaper' if less else 'faster'} than {best}."
+            text = f"No other is both better and cheaper than {best}."
             scatter = Scatter(
                 rows=priced,
                 keys=keys,

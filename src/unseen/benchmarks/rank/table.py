@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from unseen.benchmarks.rank.answer import is_bare, rankings, truth_results
+from unseen.benchmarks.rank.answer import rankings, truth_results
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
 from unseen.benchmarks.rank.details import TRUTH, RankDetails, RankParameters
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.metrics import pearson, recall_at_k, relative_accuracy_at_k, weighted_tau
-from unseen.ranking.cards import SCORES, Sizes, combine_terms, find_score, paper_flops
+from unseen.ranking.cards import SCORES, Sizes, find_score, paper_flops
 from unseen.reports.wording import PERCENT, amount
 from unseen.results import comparable
 from unseen.results.info import MetricStyle
@@ -46,7 +46,7 @@ def rank_tables(results: Collection[Result], names: DisplayNames, metrics: Seque
     """Return the tables of stored results: one per ranking, and scores against fine-tuned accuracy if it is known."""
     truth = truth_results(results)
     found = [candidates_table(ranking, names) for ranking in rankings(results)]
-    found += [*default_tables([r for r in results if is_bare(r)], names), *truth_tables(truth, names)]
+    found += truth_tables(truth, names)
     if truth:
         try:
             rows = ranking_rows(results)  # none if nothing was scored
@@ -96,10 +96,9 @@ def candidates_table(
 def _candidate_row(
     c: Candidate, ranking: CheckpointRanking, style: MetricStyle, names: DisplayNames, cells: Sequence[str]
 ) -> dict[str, TableCell]:
-    note, known = f"the weights of {c.same_as}" if c.same_as else "", math.isfinite(c.expected)
     limits = f"95 % confidence interval {style.text(c.behind_low)} to {style.text(c.behind_high)}"
     expected = TableCell(
-        mark=mark_of(c.compared_as, ranking.decision),
+        mark=mark_of(c.label, ranking.decision),
         cells=cells,
         value=c.expected,
         interval=Interval(c.expected, c.low, c.high, n=ranking.images),
@@ -109,10 +108,10 @@ def _candidate_row(
     )
     behind = TableCell(value=c.behind, metric=style, hint=limits) if c.rank > 1 else TableCell("0", value=0.0)
     found = {
-        "checkpoint": TableCell(c.named(names), note=note, hint=c.error or c.model),
+        "checkpoint": TableCell(c.named(names), hint=c.error or c.model),
         "#": TableCell(str(c.rank), value=c.rank),
-        style.heading: expected if known else TableCell(),
-        "behind": behind if known else TableCell(),
+        style.heading: expected if math.isfinite(c.expected) else TableCell(),
+        "behind": behind if math.isfinite(c.expected) else TableCell(),
         "FLOPs": TableCell(amount(c.flops), value=c.flops),
         "parameters": TableCell(amount(c.parameters), value=c.parameters),
         "fine-tuned (%)": _number(c.finetuned, PERCENT),
@@ -121,7 +120,6 @@ def _candidate_row(
         "ms, one image": _number(c.latency and c.latency * 1e3),
         "ms, batch": _number(c.batch_latency and c.batch_latency * 1e3),
         "memory (MB)": _number(c.memory and c.memory / 1e6),
-        "images/s": _number(c.images_per_second),
     }
     if c.error:
         empty = dict.fromkeys(found, TableCell(hint=c.error))
@@ -131,7 +129,7 @@ def _candidate_row(
 
 def per_class_table(ranking: CheckpointRanking, names: Mapping[str, str], most: int = 5) -> Table | None:
     """Return the cross-validated accuracy of every class for the first candidates; None if it is unknown."""
-    shown = [c for c in ranking.ranked if c.per_class and not c.same_as][:most]
+    shown = [c for c in ranking.ranked if c.per_class][:most]
     if not shown:
         return None
     classes = sorted(shown[0].per_class, key=lambda name: (math.isnan(v := shown[0].per_class[name]), v))
@@ -239,23 +237,21 @@ _AGREEMENT: dict[str, Callable[[list[list[float]], list[list[float]]], float]] =
 def _row(
     score: str, layer: str, results: list[Result], truth: Mapping[tuple[str, str, str], float]
 ) -> RankingRow | None:
-    card = find_score(score)
     values, accuracies = [], []
     for task in dict.fromkeys(task for task, *_ in truth):
         scored = [r for r in results if r.cell.dataset == task and _key(r) in truth]
         if len(scored) >= 2:
-            values.append(combine_terms(card, [RankDetails.read(r.details).terms for r in scored]))
+            values.append([r.metrics["score"] for r in scored])
             accuracies.append([truth[_key(r)] for r in scored])
     if not values:
         return None
     details = [RankDetails.read(r.details) for r in results]
-    seconds = [r.seconds if d.score_seconds is None else d.score_seconds for r, d in zip(results, details, strict=True)]
     return RankingRow(
         score=score,
-        name=card.name,
+        name=find_score(score).name,
         **{name: agreement(values, accuracies) for name, agreement in _AGREEMENT.items()},
         gflops=float(np.mean([d.gflops for d in details])),
-        seconds=float(np.mean(seconds)),
+        seconds=float(np.mean([r.seconds for r in results])),
         tasks=len(values),
         pairs=sum(len(task) for task in values),
         layer=layer,

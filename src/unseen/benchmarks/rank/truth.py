@@ -26,7 +26,7 @@ from PIL import Image
 from torch import nn
 
 from unseen.benchmarks.rank.details import RankDetails, RankParameters
-from unseen.benchmarks.rank.expected import written_hits
+from unseen.benchmarks.rank.expected import packed
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.identity import Values
 from unseen.core.records import Cell, Result
@@ -83,8 +83,8 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
     best = [sweep[place], *(trial(steps, rate, seed, probe.head) for seed in seeds if steps)]  # a probe has no seeds
     wanted = images["test"].labels
     right = [np.where(each.predictions < 0, np.nan, each.predictions == wanted) for each in (probe, *best)]
-    probe_hits, hits = (
-        written_hits(each, np.arange(len(wanted)), len(wanted)) for each in (right[0], np.mean(right[1:], axis=0))
+    probe_outcomes, outcomes = (
+        packed(each, np.arange(len(wanted)), len(wanted)) for each in (right[0], np.mean(right[1:], axis=0))
     )
     # Without a step, no learning rate is used; runs with other seeds are no candidates.
     search = search_record(candidates, {"steps": steps} | ({"learning_rate": rate} if steps else {}))
@@ -97,7 +97,9 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
         },
         seconds=sum(row["seconds"] for row in rows),
         sweep=tuple(rows),
-        details=RankDetails(classes=classes, chance=1 / classes, hits=hits, probe_hits=probe_hits).to_dict(),
+        details=RankDetails(
+            classes=classes, chance=1 / classes, outcomes=outcomes, probe_outcomes=probe_outcomes
+        ).to_dict(),
         record=_record(dataset, images, list(lost)).merge(search),
     )
 
@@ -122,7 +124,6 @@ def early_result(cell: Cell, bench: Workbench, dataset: Dataset, card: ScoreCard
     )
     lost = [replace(one, split="val") if one.split == "test" else one for one in found.dropped]
     details = RankDetails(
-        terms=(float(found.top1),),
         gflops=finetune_flops(float(model.flops or 0), steps * options.batch_size, 1.0) / 1e9,
         images=len(train),
         dimensions=model.feature_dim,

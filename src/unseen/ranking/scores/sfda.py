@@ -1,50 +1,39 @@
-"""SFDA and ETran: two scores by the likelihood of a Fisher classifier.
+"""SFDA: the likelihood of a Fisher classifier after each image was made harder.
 
-SFDA is the likelihood after each image was made harder. ETran adds the energy of the features, relative to the pool.
-
-Papers:     Shao et al., "Not all models are equal: predicting model transferability in a self-challenging Fisher
+Paper:      Shao et al., "Not all models are equal: predicting model transferability in a self-challenging Fisher
             space", ECCV 2022 [P]
-            Gholami et al., "ETran: energy-based transferability estimation", ICCV 2023 [E]
 Shapes:     X (n, d) features, centred here; p (n,) confidence in the right class; o (c, d) mean of all images of other
             classes; mu (c, d) class means; S_W (d, d) within-class scatter over n
 Implements: the Fisher classifier: linear discriminants with the shrunk within-class scatter
             S_W^lambda = (1 - lambda) S_W + lambda I with lambda = exp(-a s), s the greatest eigenvalue of S_W (section
             4.1 of [P]); log p(y|x) of Bayes' rule in the discriminant space (Eq. (3) and (4) of [P]).
             Fit; confidence mix x <- p x + (1 - p) o_y, section 4.2 of [P]; fit again with the same shrinkage; mean
-            log p(y|x), Eq. (5) of [P]. ETran: S_cls, the mean p(y|x) of linear discriminant analysis; S_en, the mean
-            of log sum exp over the feature dimensions (minus the energy) over the lower half of the images; their sum,
-            each scaled over the pool
+            log p(y|x), Eq. (5) of [P]
 Differs:    the released code averages p instead of log p ("in case of instability"): a log-softmax is stable, so the
             paper's equation is kept. As in the release, confidences pass one more softmax before they mix. No
             discriminant vectors are formed: all of them together give U U' = (S_W^lambda)^-1, and those beyond c - 1
-            add the same to every class, which cancels in the softmax. The discriminants of ETran are shrunk too, so
-            that they exist where images are few; the released code of [E] averages the energy over 0.5 % of the images
-            through a slip of units; half, as in [E], is taken here.
+            add the same to every class, which cancels in the softmax.
 
-ETran is relative to the pool: adding or removing a candidate changes the scores of all others. With far fewer images
-than dimensions, any features separate all classes and SFDA is close to 0 for every checkpoint: do not rank by it then.
+With far fewer images than dimensions, any features separate all classes and SFDA is close to 0 for every checkpoint: do
+not rank by it then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax
 
 from unseen.core.arrays import FloatArray
 from unseen.metrics import softmax
-from unseen.ranking.cards import Sizes, combine_terms, find_score, fisher_flops
+from unseen.ranking.cards import Sizes, fisher_flops
 from unseen.ranking.inputs import Labels, check_features
 from unseen.ranking.spectrum import decompose
 
 #: a and the least lambda, as the authors released them; [P] leaves them open.
 SLOPE = 5.0
 LEAST_SHRINKAGE = 1e-10
-#: Share of the images, those of the lowest energy, that ETran averages over.
-_ENERGY_SHARE = 0.5
 
 
 def sfda(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -89,28 +78,5 @@ def fit_fisher(rows: FloatArray, known: Labels, shrinkage: float | None = None) 
     return np.asarray(log_softmax(scores, axis=1)), chosen
 
 
-def etran(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
-    """Return the scores of all checkpoints of a pool, in order; higher is better.
-
-    Args:
-        pool: one (n, d) array of features per checkpoint, of the same images; d may differ.
-        labels: of the images.
-    """
-    return combine_terms(find_score("etran"), [etran_terms(features, labels) for features in pool])
-
-
-def etran_terms(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[float, float]:
-    """Return S_cls and S_en of one checkpoint, before they are scaled over the pool."""
-    rows, known = check_features(features, labels)
-    posterior, _ = fit_fisher(compact(rows), known)
-    likelihood = float(np.exp(_of_own_class(posterior, known)).mean())
-    energy = np.sort(logsumexp(rows, axis=1))
-    return likelihood, float(energy[: max(1, round(_ENERGY_SHARE * len(energy)))].mean())
-
-
 def cost(s: Sizes) -> float:
     return 2 * fisher_flops(s)
-
-
-def etran_cost(s: Sizes) -> float:
-    return fisher_flops(s) + 2 * s.n * s.d
