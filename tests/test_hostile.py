@@ -557,8 +557,8 @@ SHARED = (("dataset", "csv"),)
 
 #: Words in a source that reads files in a process with limits.
 READERS = (
-    *("try_isolated", "try_reader", "try_hdf5", "load_plain_pickle", "load_variables", "read_matlab"),
-    *("onnx_files", "hdf5_shapes"),
+    *("try_isolated", "try_reader", "load_plain_pickle", "load_variables", "read_matlab"),
+    *("onnx_files", "hdf5_shapes", "open_hdf5"),
 )
 
 

@@ -20,11 +20,11 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 from unseen.core.arrays import AnyArray, IntArray, Pixels
-from unseen.core.errors import DataError, MissingExtraError
+from unseen.core.errors import DataError
 from unseen.core.guard import allowance, guarded, read_limited, reader
 from unseen.data.archives import read_zipped
 from unseen.data.decode import decode_rgb
-from unseen.data.matlab import try_hdf5
+from unseen.data.matlab import open_hdf5
 from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files, from_pixels
 from unseen.data.sources.vtab.tfds import NO_VEHICLE
 
@@ -150,7 +150,7 @@ def read_dsprites(place: Path, part: str) -> Part:
 @reader("dSprites' file")
 def _load_sprites(path: Path) -> tuple[Pixels, IntArray]:
     """Return pictures of zeros and ones as bits, and their classes."""
-    with _hdf5(path, "dSprites' HDF5 file") as file:
+    with open_hdf5(path, "vtab") as file:
         images, classes = file["imgs"], np.asarray(file["latents"]["classes"]).astype(np.int64)
         count = len(classes)
         if images.shape != (count, 64, 64) or images.dtype != np.uint8 or classes.shape != (count, 6):
@@ -160,40 +160,6 @@ def _load_sprites(path: Path) -> tuple[Pixels, IntArray]:
             rows = np.asarray(images[start : start + _SPRITE_CHUNK]).reshape(-1, 64 * 64)
             bits[start : start + len(rows)] = np.packbits(rows, axis=1)
         return bits, classes
-
-
-def _hdf5(path: Path, content: str) -> Any:
-    try:
-        import h5py
-    except ImportError:
-        raise MissingExtraError(f"h5py, which reads {content},", "vtab") from None
-    try_hdf5(path, f"{__name__}:check_arrays")
-    return h5py.File(path, "r")
-
-
-def check_arrays(path: str) -> None:
-    """Read every array of an HDF5 file once.
-
-    Raises:
-        DataError: an array is in another file, or is larger than the file allows.
-    """
-    import h5py
-
-    most = allowance(Path(path).stat().st_size)
-
-    def read(name: str, item: Any) -> None:
-        if not isinstance(item, h5py.Dataset):
-            return
-        if item.external or item.is_virtual:
-            raise DataError(f"{path}: {name!r} is in another file, which is not followed.")
-        if item.nbytes > most:
-            raise DataError(f"{path}: {name!r} would be {item.nbytes:,} bytes, which no file of its size should be.")
-        step = max(1, (16 << 20) // max(1, item.nbytes // max(1, len(item)))) if item.shape else 1
-        for start in range(0, len(item) if item.shape else 0, step):
-            item[start : start + step]
-
-    with h5py.File(path, "r") as file:
-        file.visititems(read)
 
 
 # smallNORB: binary matrices of pictures and of their elevation (0 to 8) and azimuth (0, 2, ... 34).
@@ -306,4 +272,4 @@ def _patch(images: Any, lock: Lock, i: int) -> Pixels:
 def _patches(path: Path, name: str) -> Any:
     if not path.exists() and path.with_name(path.name + ".gz").exists():
         raise DataError(f"{path.name}.gz is packed: unpack it first (gunzip -k), its patches are read one by one.")
-    return _hdf5(path, "PatchCamelyon")[name]
+    return open_hdf5(path, "vtab")[name]
