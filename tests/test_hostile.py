@@ -86,7 +86,7 @@ def trial(name: str, path: Path, **changes: Any) -> isolate.Trial:
     [
         ("crash", "x.bin cannot be read as a test: its reader ended with SIGABRT"),
         ("allocate", "x.bin cannot be read as a test: that takes more than 67.1 MB of memory."),
-        ("spin", "that takes more than 1 s of CPU time"),
+        ("spin", "that takes more than 15 s of CPU time"),
         ("refuse", r"x.bin cannot be read as a test \(ValueError: two lines of text\)."),
     ],
 )
@@ -94,7 +94,6 @@ def test_a_reader_that_fails_gives_one_line(
     name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setattr(isolate, "_SECONDS", 1)
     module = __name__.rpartition(".")[2]
     failing = trial(name, tmp_path / "x.bin")
     if name == "spin":  # the slow test below waits for it
@@ -558,8 +557,8 @@ SHARED = (("dataset", "csv"),)
 
 #: Words in a source that reads files in a process with limits.
 READERS = (
-    *("try_isolated", "try_reader", "try_hdf5", "load_plain_pickle", "load_variables", "read_matlab"),
-    *("onnx_files", "hdf5_shapes"),
+    *("try_isolated", "try_reader", "load_plain_pickle", "load_variables", "read_matlab"),
+    *("onnx_files", "hdf5_shapes", "open_hdf5"),
 )
 
 

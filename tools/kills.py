@@ -1,8 +1,9 @@
 """Kill a study at random moments, resume it, and compare its files with those of an undisturbed run.
 
-    python tools/kills.py                 200 times over a small form of the demo
+    python tools/kills.py                 200 times over five benchmarks on an untrained network
     python tools/kills.py --kills 20 --seed 3 --workers 2
     python tools/kills.py --together 2    two runs at a time in each home, killed independently
+    python tools/kills.py --demo --together 2 --longest 8    over all cells of `unseen demo`, on fewer images
 
 Each attempt is a process that runs the study in a home and is ended by `kill -9` after a random while, in any step of
 the run; the next attempt resumes in the same home. A finished home is compared with that of an undisturbed run: the
@@ -25,6 +26,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -69,6 +71,15 @@ split = "SS"
 part_size = 4
 """
 
+#: What the demo has, and what stands for it with `--demo`: its 200 cells on 3,260 images instead of 14,836.
+DEMO = {
+    "limit=400": "limit=60",
+    "classes=150": "classes=60",
+    "test=200&train=240&val=60": "test=20&train=24&val=6",
+    "steps = [250, 1000]": "steps = [4, 8]",
+    "batch_size = 128": "batch_size = 8",
+}
+
 #: Everything of a row but when and how long.
 _ROWS = """
 SELECT study, cell, benchmark, version, model, dataset, parameters, revision, error, sweep, environment FROM result
@@ -76,6 +87,15 @@ SELECT study, cell, benchmark, version, model, dataset, parameters, revision, er
 _METRICS = "SELECT cell, name, hex(value), value FROM metric JOIN result ON result.id = metric.result"
 
 State = tuple[int, ...]
+
+
+def demo() -> str:
+    """Return the study of `unseen demo` on fewer images."""
+    text = files("unseen.studies").joinpath("demo.toml").read_text(encoding="utf-8")
+    for known, small in DEMO.items():
+        assert known in text, f"the demo has no {known} any more"
+        text = text.replace(known, small)
+    return text + "\n[extraction]\npart_size = 16\n"
 
 
 def attempt(study: Path, home: Path, workers: int) -> int:
@@ -97,11 +117,6 @@ def finish(study: Path, home: Path, workers: int) -> int:
 
     with make_engine("local", workers=workers) as engine:
         return len(run_study(Study.read(study), home, engine, report=False, on_error="ignore").failed)
-
-
-def ended(pid: int, seconds: float) -> int | None:
-    """Return the exit code of a process that ends within so many seconds; None for one that does not."""
-    return all_ended({pid: time.monotonic() + seconds})[pid]
 
 
 def all_ended(deadlines: dict[int, float]) -> dict[int, int | None]:
@@ -171,30 +186,44 @@ def database(home: Path) -> tuple[list[tuple[object, ...]], list[tuple[object, .
 
 
 def run(
-    kills: int, seed: int, workers: int, folder: Path, minutes: float = math.inf, together: int = 1
+    kills: int,
+    seed: int,
+    workers: int,
+    folder: Path,
+    minutes: float = math.inf,
+    together: int = 1,
+    text: str = STUDY,
+    most: float | None = None,
 ) -> tuple[int, set[State], int, list[str]]:
-    """Kill until it is enough, then finish: how often, the states, finished homes, and what differs."""
+    """Kill until it is enough, then finish: how often, the states, finished homes, and what differs.
+
+    Args:
+        text: the study.
+        most: seconds after which a process is killed at the latest; by default nearly half of a whole run for each.
+    """
     study = folder / "study.toml"
-    study.write_text(STUDY)
+    study.write_text(text)
     # Here, so that what it loads is there for all attempts; its threads are gone when it is done.
     assert finish(study, folder / "whole", 1) == 0, "the undisturbed run has failed cells"
     began = time.monotonic()
-    ended(attempt(study, folder / "measured", workers), 3600)
-    length = time.monotonic() - began
+    if most is None:
+        all_ended({attempt(study, folder / "measured", workers): began + 3600})
+        most = 0.45 * together * (time.monotonic() - began)
     expected = store(folder / "whole"), database(folder / "whole")
     rng, states, killed, homes, differences = random.Random(seed), set[State](), 0, 0, list[str]()
     home = folder / "home-0"
     while True:
         enough = killed >= kills or time.monotonic() - began > 60 * minutes
-        longest = [3600 if enough else rng.uniform(0.0, 0.45 * together * length) for _ in range(together)]
+        longest = [3600 if enough else rng.uniform(0.0, most) for _ in range(together)]
         codes = all_ended({attempt(study, home, workers): time.monotonic() + seconds for seconds in longest})
         if cut := sum(code is None for code in codes.values()):
             killed += cut
             states.add(state(home))
             print(f"\r{killed} kills, {len(states)} states, {homes} homes", end="", file=sys.stderr, flush=True)
-            continue
-        if any(codes.values()):
+        if any(codes.values()):  # a run that was not killed has failed cells
             differences.append(f"{home.name}: ended with {sorted(map(str, codes.values()))}")
+        if cut:
+            continue
         if store(home) != expected[0]:
             differences.append(f"{home.name}: the store differs")
         if database(home) != expected[1]:
@@ -211,16 +240,32 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--together", type=int, default=1, help="runs at the same time in each home")
+    parser.add_argument("--demo", action="store_true", help="the study of `unseen demo`, on fewer images")
+    parser.add_argument("--longest", type=float, help="kill after so many seconds at the latest")
     parser.add_argument("--minutes", type=float, default=math.inf, help="kill no more after so long")
     given = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         killed, states, homes, differences = run(
-            given.kills, given.seed, given.workers, Path(folder), given.minutes, given.together
+            given.kills,
+            given.seed,
+            given.workers,
+            Path(folder),
+            given.minutes,
+            given.together,
+            demo() if given.demo else STUDY,
+            given.longest,
         )
-    print(f"{killed} kills, {len(states)} distinct states, {homes} homes finished in {time.monotonic() - began:.0f} s")
+    seconds, used = time.monotonic() - began, os.times()
+    print(f"{killed} kills, {len(states)} distinct states, {homes} homes finished in {seconds:.0f} s")
     for line in differences or ["store identical, database identical but for times"]:
         print(line)
+    cpu = used.user + used.system + used.children_user + used.children_system
+    print("\n| study | runs at a time | kills | distinct states | homes | differences | wall s | CPU s |")
+    print("|---|---|---|---|---|---|---|---|")
+    study = "demo, fewer images" if given.demo else "five benchmarks"
+    counts = (given.together, killed, len(states), homes, len(differences), round(seconds), round(cpu))
+    print(f"| {study} | {' | '.join(map(str, counts))} |")
     return 1 if differences else 0
 
 

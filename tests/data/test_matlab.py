@@ -122,16 +122,18 @@ def test_hdf5_that_leads_elsewhere(tmp_path: Path) -> None:
     secret.write_bytes(bytes(range(64)))
     with h5py.File(tmp_path / "other.mat", "w") as file:
         file["labels"] = np.arange(4.0)
-    with h5py.File(tmp_path / "a.mat", "w") as file:
-        file["labels"] = h5py.ExternalLink("other.mat", "/labels")
-        file["soft"] = h5py.SoftLink("/labels")
-        file.create_dataset("raw", (8,), "f8", external=[(str(secret), 0, h5py.h5f.UNLIMITED)])
-        file.create_dataset("huge", (1 << 20, 1 << 20), "f8", chunks=(64, 64))
-    for name, message in (
-        ("labels", "in another file"),
-        ("soft", "in another file"),
-        ("raw", "in another file"),
-        ("huge", "bytes, which no file of its size"),
+    elsewhere = [(str(secret), 0, h5py.h5f.UNLIMITED)]
+    for name, add, message in (
+        ("labels", lambda file: file.update(labels=h5py.ExternalLink("other.mat", "/labels")), "in another file"),
+        ("soft", lambda file: file.update(soft=h5py.SoftLink("/labels")), "in another file"),
+        ("raw", lambda file: file.create_dataset("raw", (8,), "f8", external=elsewhere), "in another file"),
+        (
+            "huge",
+            lambda file: file.create_dataset("huge", (1 << 20, 1 << 20), "f8", chunks=(64, 64)),
+            "bytes, which no file of its size",
+        ),
     ):
+        with h5py.File(tmp_path / "a.mat", "w") as file:
+            add(file)
         with pytest.raises(DataError, match=message):
             read_matlab(tmp_path / "a.mat", (name,))

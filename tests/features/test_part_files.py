@@ -15,8 +15,8 @@ import pytest
 from unseen.core.errors import CorruptPartError
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore
-from unseen.features.manifest import entry_folder
-from unseen.features.part import PartRows, load_description
+from unseen.features.manifest import entry_folder, load_manifest
+from unseen.features.part import PartFile, PartRows, load_description, open_part
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -24,6 +24,14 @@ KEY = FeatureKey("m", "w", "pooled", Preprocessing(32, 32), "fp32", "torch", "d"
 
 
 DESCRIPTION = "part-00001.json"
+
+
+def open_by_size(store: FeatureStore, key: FeatureKey) -> PartFile:
+    """Open the first part of an entry without comparing its bytes."""
+    folder = entry_folder(store.root, key)
+    manifest = load_manifest(folder)
+    assert manifest is not None
+    return open_part(folder, manifest.parts[0], dim=manifest.dim, dtype=manifest.dtype, check="size")
 
 
 def write_second_part(store: FeatureStore) -> Path:
@@ -118,10 +126,10 @@ def test_a_header_that_says_something_else_is_refused(
     sample.write(store)
     folder = entry_folder(store.root, sample.key)
     with_header(folder, lambda header: None)
-    assert store.open(sample.key, check="size").dim == 3, "as it was"
+    assert open_by_size(store, sample.key).shape == (10, 3), "as it was"
     with_header(folder, change)
     with pytest.raises(CorruptPartError, match="is not the file that was written"):
-        store.open(sample.key, check="size")
+        open_by_size(store, sample.key)
 
 
 @pytest.mark.parametrize("count", [1, 9, 130])
@@ -146,7 +154,7 @@ def test_a_header_that_grew_at_the_cost_of_the_data_is_refused(
     path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length : -more])
     assert path.stat().st_size == len(content)
     with pytest.raises(CorruptPartError, match="its header and size"):
-        store.open(sample.key, check="size")
+        open_by_size(store, sample.key)
 
 
 @pytest.mark.parametrize(("age", "readings"), [(0, 2), (1_999_999_999, 2), (2_000_000_000, 2), (2_000_000_001, 1)])

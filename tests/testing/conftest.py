@@ -1,9 +1,12 @@
-"""What all probes hold to: scikit-learn classifiers that choose their hyper-parameters, by seed."""
+"""What all probes hold to (scikit-learn classifiers that choose their hyper-parameters, by seed), and all engines."""
 
 from __future__ import annotations
 
+import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 from sklearn.base import clone, is_classifier
 
 from unseen.core.arrays import Float32Array
+from unseen.run.executor import Engine
 from unseen.testing.claims import claim, refuses
 
 
@@ -59,3 +63,34 @@ def _clusters(count: int, seed: int = 0) -> tuple[Float32Array, npt.NDArray[np.s
     centres = 4 * np.cos(np.outer(np.arange(1, 4), np.arange(1, 17)))
     rows = centres[index] + generator.normal(size=(count, 16))
     return rows.astype(np.float32), np.array(["ape", "bee", "cat"])[index]
+
+
+@pytest.fixture(scope="session")
+def check_engine() -> Callable[[Callable[[], AbstractContextManager[Engine]]], None]:
+    """The contract of an engine."""
+    return _check_engine
+
+
+def _check_engine(make: Callable[[], AbstractContextManager[Engine]]) -> None:
+    """Check an engine; workers import `math.sqrt` by its name, and -1 is the item that fails."""
+    with make() as engine:
+        found = sorted(engine.map(math.sqrt, [0, 1, 4, 9]))
+        claim(found == [0, 1, 2, 3], f"the roots are {found}: every item gives one result")
+        claim(list(engine.map(math.sqrt, [4, 4])) == [2, 2], "equal items are two pieces of work, not one")
+        claim(list(engine.map(math.sqrt, [])) == [], "no items give no results")
+        message = refuses("an item that fails", lambda: list(engine.map(math.sqrt, [1, -1])), ValueError)
+        claim("math domain error" in message, f"an exception came back with another message: {message}")
+        claim(list(engine.map(math.sqrt, [4])) == [2], "the engine works after a failure")
+        claim(engine.slots >= 1, f"{engine.slots} items are at work side by side")
+        claim(isinstance(engine.shares(Path.cwd()), bool), "whether workers see a folder is a yes or a no")
+        consumed: list[int] = []
+
+        def lazily() -> Iterator[int]:
+            for number in range(200):
+                consumed.append(number)
+                yield number
+
+        results = engine.map(math.sqrt, lazily(), lost=lambda item, _reason: -item, needs={"GPU": 1})
+        next(results)
+        claim(len(consumed) < 200, "items are consumed when a worker is free, not all at once")
+        claim(len(list(results)) == 199, "every item gives one result, also where they come one by one")

@@ -29,7 +29,6 @@ from unseen.testing import (
     check_benchmark,
     check_dataset,
     check_dataset_source,
-    check_engine,
     check_score,
     check_zeroshot_method,
 )
@@ -227,7 +226,7 @@ class Forgetful:
         yield from map(function, dict.fromkeys(items))
 
 
-def test_engines() -> None:
+def test_engines(check_engine: Callable[[Any], None]) -> None:
     @contextmanager
     def forgetful() -> Iterator[Engine]:
         yield Forgetful()

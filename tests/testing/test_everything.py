@@ -22,7 +22,6 @@ from unseen.testing import (
     check_backbone_source,
     check_benchmark,
     check_dataset_source,
-    check_engine,
     check_score,
     check_zeroshot_method,
 )
@@ -79,7 +78,7 @@ def test_sources_of_datasets(scheme: str, tmp_path: Path, make_folder: Callable[
 
 
 @pytest.mark.parametrize("name", [pytest.param("local"), pytest.param("dask", marks=pytest.mark.slow)])
-def test_engines(name: str) -> None:
+def test_engines(name: str, check_engine: Callable[[Any], None]) -> None:
     assert set(ENGINES) == {"local", "dask"}
     check_engine(lambda: make_engine(name, workers=2 if name == "dask" else 1))
 

@@ -187,7 +187,8 @@ def zipped(inner: Damage) -> Damage:
         else:
             members[name] = inner(members[name], rng)
         stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
+        method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+        with zipfile.ZipFile(stream, "w", method, compresslevel=1) as archive:
             for each, content in members.items():
                 archive.writestr(each, content)
         return stream.getvalue()

@@ -14,8 +14,9 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from tools.fuzz.mutations import Damage
 SLOWEST, MEMORY = 20.0, 1 << 30
 #: Peak memory of an input above which it counts as a violation, in kB.
 BUDGET = 700_000
-BATCH = 50
-_STATE = struct.Struct("<qddqqq")  # input in hand, CPU and clock when it began, read, refused, peak memory in kB
-_FOREVER = 60.0
+BATCH = 250
+#: Input in hand, CPU and clock when it began, read, refused, peak memory in kB, process that reads for trials.
+_STATE = struct.Struct("<qddqqqq")
+_FOREVER = 600.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Reader:
         damage: how its first file is damaged.
         entry: the public entry point that it belongs to, if it is one.
         damages: how other files are damaged, by name; an input has one damaged file.
+        also: other sound contents of the damaged file, whose reading fills caches that all inputs share.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Reader:
     damage: Damage
     entry: str = ""
     damages: dict[str, Damage] = field(default_factory=dict)
+    also: Sequence[bytes] = ()
 
 
 @dataclass
@@ -121,12 +125,22 @@ def fuzz(readers: Iterable[Reader], inputs: int, first: int = 0, state: Path | N
 
 def _check_sound(reader: Reader) -> None:
     """A reader that refuses the sound example would be fuzzed to no purpose."""
+    from unseen.core import isolate
+    from unseen.core.errors import UnseenError
+
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         _write(reader, Path(folder))
-        here = Path.cwd()
+        here, start = Path.cwd(), isolate._START
+        isolate._START = trials = _Trials()
         try:
             reader.read(Path(folder))
+            for content in reader.also:
+                Path(folder, next(iter(reader.damages))).write_bytes(content)
+                with suppress(UnseenError):
+                    reader.read(Path(folder))
         finally:
+            trials.end()
+            isolate._START = start
             os.chdir(here)
 
 
@@ -139,17 +153,18 @@ def _write(reader: Reader, folder: Path) -> None:
 def _child(reader: Reader, first: int, end: int, count: Count) -> int:
     """Run some inputs in a child; return the number of the next."""
     shared = mmap.mmap(-1, 4096)
-    shared[: _STATE.size] = _STATE.pack(first, 0.0, time.time() + _FOREVER, 0, 0, 0)
+    shared[: _STATE.size] = _STATE.pack(first, 0.0, time.time() + _FOREVER, 0, 0, 0, 0)
     notes, notes_in = os.pipe()
     child = os.fork()
     if child == 0:
+        os.setpgid(0, 0)
         os.close(notes)
         _work(reader, first, end, shared, notes_in)
     os.close(notes_in)
     status, hung = _wait(child, shared)
     with os.fdopen(notes, encoding="utf-8", errors="replace") as stream:
         count.foreign += stream.read().splitlines()
-    at, _, _, read, refused, peak = _STATE.unpack(shared[: _STATE.size])
+    at, _, _, read, refused, peak, _ = _STATE.unpack(shared[: _STATE.size])
     count.read, count.refused, count.peak = count.read + read, count.refused + refused, max(count.peak, peak)
     if hung:
         count.hangs.append(f"{reader.name} {at}: more than {SLOWEST:g} s")
@@ -166,16 +181,20 @@ def _wait(child: int, shared: mmap.mmap) -> tuple[int, bool]:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return status, False
-        _, cpu, clock, *_ = _STATE.unpack(shared[: _STATE.size])
-        if time.time() - clock > SLOWEST and (_cpu(child) - cpu > SLOWEST or time.time() - clock > _FOREVER):
-            os.kill(child, signal.SIGKILL)
+        _, cpu, clock, *_, trials = _STATE.unpack(shared[: _STATE.size])
+        if time.time() - clock > SLOWEST and (_cpu(child, trials) - cpu > SLOWEST or time.time() - clock > _FOREVER):
+            os.killpg(child, signal.SIGKILL)
             return os.waitpid(child, 0)[1], True
         time.sleep(0.02)
 
 
-def _cpu(child: int) -> float:
-    words = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")  # its own and that of processes that it waited for
+def _cpu(*processes: int) -> float:
+    """Return the CPU time of processes and of those that they waited for; 0 stands for none."""
+    ticks = 0
+    for process in filter(None, processes):
+        with suppress(OSError):
+            ticks += sum(map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _work(reader: Reader, first: int, end: int, shared: mmap.mmap, notes: int) -> None:
@@ -194,12 +213,18 @@ def _work(reader: Reader, first: int, end: int, shared: mmap.mmap, notes: int) -
     read = refused = 0
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     damaged = ""
-    isolate._START = _fork
+    isolate._START = trials = _Trials()
     _write(reader, folder)
+
+    def note(number: int) -> None:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - began
+        cpu = _cpu(os.getpid(), trials.process)
+        shared[: _STATE.size] = _STATE.pack(number, cpu, time.time(), read, refused, peak, trials.process)
+
+    trials.begun = lambda: note(number)
     try:
         for number in range(first, end):
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - began
-            shared[: _STATE.size] = _STATE.pack(number, _own_cpu(), time.time(), read, refused, peak)
+            note(number)
             name, content = make_input(reader, number)
             if damaged:
                 (folder / damaged).write_bytes(reader.files[damaged])
@@ -213,34 +238,60 @@ def _work(reader: Reader, first: int, end: int, shared: mmap.mmap, notes: int) -
             except BaseException as error:  # noqa: BLE001 - that is what is looked for
                 text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
                 os.write(notes, f"{reader.name} {number}: {text}\n".encode("utf-8", "replace"))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - began
-        shared[: _STATE.size] = _STATE.pack(end, _own_cpu(), time.time(), read, refused, peak)
+        note(end)
+        trials.end()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
 
-def _own_cpu() -> float:
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
+class _Trials:
+    """Calls the readers of trials in one process with the limits of each; a new one follows when it has ended.
 
+    The process is a copy of this one, which has the libraries already. `unseen` starts a new interpreter per trial.
+    """
 
-def _fork(trial: Any) -> tuple[int, str]:
-    """Start the process of a trial as a copy of this one, which has the libraries already."""
-    from unseen.core import isolate
+    def __init__(self) -> None:
+        self.process = 0
+        self.begun: Callable[[], None] = lambda: None
 
-    back, back_in = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code, line = 70, ""
-        try:
-            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-            code, line = isolate.call(trial)
-            os.write(back_in, line.encode("utf-8", "replace")[:60_000])
-        finally:
-            os._exit(code)
-    os.close(back_in)
-    with os.fdopen(back, encoding="utf-8", errors="replace") as stream:
-        line = stream.read()
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), line
+    def __call__(self, trial: Any) -> tuple[int, str]:
+        if not self.process:
+            self._start()
+        self._ask.write(json.dumps(asdict(trial)).encode() + b"\n")
+        self._ask.flush()
+        if answer := self._answers.readline():
+            code, line = json.loads(answer)
+            return code, line
+        return self.end(), ""
+
+    def _start(self) -> None:
+        from unseen.core import isolate
+
+        asked, ask = os.pipe()
+        answers, answer = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            os.close(ask)
+            try:
+                hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
+                with os.fdopen(asked, "rb") as stream:
+                    for line in stream:
+                        answered = json.dumps(isolate.call(isolate.Trial(**json.loads(line))))
+                        os.write(answer, answered.encode() + b"\n")
+                os._exit(0)
+            finally:
+                os._exit(70)
+        os.close(asked), os.close(answer)
+        self._ask, self._answers = os.fdopen(ask, "wb"), os.fdopen(answers, "rb")
+        self.begun()
+
+    def end(self) -> int:
+        """End the process, if there is one; return its exit code."""
+        if not self.process:
+            return 0
+        self._ask.close(), self._answers.close()
+        _, status = os.waitpid(self.process, 0)
+        self.process = 0
+        return os.waitstatus_to_exitcode(status)

@@ -29,7 +29,6 @@ from unseen.core.registry import load_object
 #: Folder of the home with a file for each content that was read within the limits.
 FOLDER = "checked"
 
-_SECONDS = 15
 _FAILED, _UNAVAILABLE = 3, 4
 _KNOWN: set[Path] = set()
 
@@ -44,9 +43,10 @@ class Trial:
         what: the file, for messages.
         kind: what it is read as, such as "an ONNX graph".
         imports: modules that are imported before the limits hold.
-        size: bytes of the file; a second of CPU time is added for each million of them.
+        size: bytes of the file.
         memory: bytes that the reader may use, beside those of the imports.
         written: bytes of the largest file that the reader may write.
+        seconds: of CPU time that the reader may use, beside one for each million bytes.
     """
 
     check: str
@@ -57,11 +57,12 @@ class Trial:
     size: int
     memory: int
     written: int = 0
+    seconds: int = 15
 
     @property
     def cpu(self) -> int:
         """Seconds of CPU time that the reader may use."""
-        return _SECONDS + self.size // 1_000_000
+        return self.seconds + self.size // 1_000_000
 
 
 def try_isolated(trial: Trial, content: str, *, error: type[UnseenError] = DataError) -> None:
@@ -98,7 +99,7 @@ def try_reader(check: str, path: Path, *arguments: str, kind: str, module: str) 
         module: imported before the limits hold.
     """
     size = path.stat().st_size
-    trial = Trial(check, (str(path), *arguments), str(path), kind, (module,), size, allowance(size))
+    trial = Trial(check, (str(path), *arguments), str(path), kind, (module,), size, allowance(size), seconds=5)
     try_isolated(trial, file_states(path))
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from unseen.core.arrays import AnyArray
-from unseen.core.errors import DataError, MissingExtraError
+from unseen.core.errors import DataError
+from unseen.core.extras import import_extra
 from unseen.core.guard import allowance, guarded
 from unseen.core.isolate import try_reader
 
@@ -23,6 +24,7 @@ Variable = AnyArray | list[str]
 
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _BLOCK = 8192  # rows of an HDF5 file that are in memory at once
+_AT_ONCE = 16 << 20  # bytes of it that a check reads at once
 _PLAIN = "numbers and cells of strings are accepted."
 
 
@@ -37,7 +39,6 @@ def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = (
         with path.open("rb") as stream:
             head = stream.read(520)
         if _HDF5_MAGIC in (head[:8], head[512:]):
-            try_hdf5(path, f"{__name__}:check_hdf5", *wanted)
             found = _read_hdf5(path, wanted)
         else:
             values = load_variables(path, *wanted)
@@ -88,37 +89,24 @@ def _text(where: str, cell: Any) -> str:
     return text.strip()
 
 
-def _h5py() -> Any:
-    try:
-        import h5py
-    except ImportError:
-        raise MissingExtraError("h5py, which reads HDF5 and MATLAB 7.3 files,", "zsl") from None
-    return h5py
-
-
 def hdf5_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays at the root of an HDF5 file."""
-    _h5py()
-    try_hdf5(path, f"{__name__}:check_shapes")
-    return check_shapes(path)
+    with open_hdf5(path) as file:
+        import h5py
 
-
-def check_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays at the root of an HDF5 file, without a process with limits."""
-    h5py = _h5py()
-    with h5py.File(path, "r") as file:
         return {name: file[name].shape for name in file if file.get(name, getclass=True) is h5py.Dataset}
 
 
 def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
-    with _h5py().File(path, "r") as file:
+    with open_hdf5(path) as file:
         there = [name for name in names if file.get(name, getlink=True) is not None]
         return {name: _hdf5_variable(path, file, name) for name in there}
 
 
 def _hdf5_variable(path: Path, file: Any, name: str) -> Variable:
-    h5py, where = _h5py(), f"{path}: variable {name!r}"
-    item = _hdf5_item(path, file, name)
+    import h5py
+
+    where, item = f"{path}: variable {name!r}", hdf5_array(path, file, name)
     if h5py.check_ref_dtype(item.dtype) is not None:
         return [_hdf5_string(where, file[cell]) for cell in item[()].T.ravel(order="F")]
     if item.dtype.kind in "fiub":
@@ -128,51 +116,62 @@ def _hdf5_variable(path: Path, file: Any, name: str) -> Variable:
     raise DataError(f"{where} is of type {item.dtype}; numbers are accepted.")
 
 
-def _hdf5_item(path: Path, file: Any, name: str) -> Any:
+def hdf5_array(path: Path, file: Any, name: str) -> Any:
     """Return an array of an open file, not read yet.
 
     Raises:
-        DataError: it is in another file, a structure, or larger than a file of this size should hold.
+        DataError: it is in another file, or a structure.
     """
-    h5py, where = _h5py(), f"{path}: variable {name!r}"
+    import h5py
+
+    where = f"{path}: variable {name!r}"
     paths = accumulate(name.split("/"), "{}/{}".format)  # groups may be links, too
-    item = file[name] if all(isinstance(file.get(p, getlink=True), h5py.HardLink) for p in paths) else None
-    if item is None or (isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)):
+    if not all(isinstance(file.get(each, getlink=True), h5py.HardLink) for each in paths):
         raise DataError(f"{where} is in another file, which is not followed.")
-    if not isinstance(item, h5py.Dataset):
+    if not isinstance(file[name], h5py.Dataset):
         raise DataError(f"{where} is a structure; {_PLAIN}")
-    if item.nbytes > allowance(path.stat().st_size):
-        raise DataError(f"{where} would be {item.nbytes:,} bytes, which no file of its size should be.")
-    return item
+    return file[name]
 
 
 def hdf5_blocks(path: Path, name: str) -> Iterator[AnyArray]:
-    """Yield blocks of rows of an array of an HDF5 file, axes not reversed, once a process with limits could."""
-    try_hdf5(path, f"{__name__}:check_blocks", name)
-    yield from _blocks(path, name)
-
-
-def _blocks(path: Path, name: str) -> Iterator[AnyArray]:
-    with _h5py().File(path, "r") as file:
-        item = _hdf5_item(path, file, name)
+    """Yield blocks of rows of an array of an HDF5 file, axes not reversed."""
+    with open_hdf5(path) as file:
+        item = hdf5_array(path, file, name)
         for start in range(0, len(item), _BLOCK):
             yield item[start : start + _BLOCK]
 
 
-def check_blocks(path: str, name: str) -> None:
-    """Read an array of an HDF5 file block by block."""
-    for _ in _blocks(Path(path), name):
-        pass
+def open_hdf5(path: Path, extra: str = "zsl") -> Any:
+    """Return an open HDF5 file, all of whose arrays a process with limits could read."""
+    h5py = import_extra("h5py", extra)
+    try_reader(f"{__name__}:check_hdf5", path, kind="an HDF5 file", module="h5py")
+    return h5py.File(path, "r")
 
 
-def check_hdf5(path: str, *names: str) -> None:
-    """Read variables of a MATLAB file of version 7.3."""
-    _read_hdf5(Path(path), names)
+def check_hdf5(path: str) -> None:
+    """Read every array of an HDF5 file once.
 
+    Raises:
+        DataError: an array is in another file, or is larger than a file of this size should hold.
+    """
+    import h5py
 
-def try_hdf5(path: Path, check: str, *arguments: str) -> None:
-    """Read an HDF5 file in a process with limits."""
-    try_reader(check, path, *arguments, kind="an HDF5 file", module="h5py")
+    most = allowance(Path(path).stat().st_size)
+
+    def read(name: str, item: Any) -> None:
+        if not isinstance(item, h5py.Dataset):
+            return
+        where = f"{path}: variable {name!r}"
+        if item.external or item.is_virtual:
+            raise DataError(f"{where} is in another file, which is not followed.")
+        if item.nbytes > most:
+            raise DataError(f"{where} would be {item.nbytes:,} bytes, which no file of its size should be.")
+        step = max(1, _AT_ONCE // max(1, item.nbytes // max(1, len(item)))) if item.shape else 1
+        for start in range(0, len(item) if item.shape else 0, step):
+            item[start : start + step]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(read)
 
 
 def _hdf5_string(where: str, item: Any) -> str:

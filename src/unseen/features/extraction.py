@@ -22,7 +22,6 @@ import numpy as np
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import POOLED, RuntimeName
 from unseen.backbones.runtimes import Runtime, best_device, expected_runtime, make_runtime
-from unseen.core.errors import DataError
 from unseen.core.progress import NoProgress, Progress
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
@@ -281,41 +280,6 @@ def _report(batches: Iterator[Batch], progress: Progress) -> Iterator[Batch]:
     for batch in batches:
         progress.advance(batch.count, len(batch.skipped))
         yield batch
-
-
-def measure_speed(
-    backbone: Backbone,
-    images: Split,
-    *,
-    seconds: float = 4.0,
-    device: str = "auto",
-    precision: str = "fp32",
-    graphs: Path | None = None,
-) -> float:
-    """Return the images per second of a model on this machine, decoding included, after a warm-up.
-
-    Args:
-        seconds: about how long to measure.
-        graphs: folder of exported graphs.
-
-    Raises:
-        DataError: there are no images to measure with.
-    """
-    if not len(images):
-        raise DataError("there is no image to measure the speed with.")
-    runtime = make_runtime(backbone, device=device, precision=precision, cache=graphs)
-    size = 8 if runs_in_workers(runtime) else 128
-    spans = batch_spans(0, len(images), part_size=len(images), batch_size=size)
-    speed = 0.0
-    for limit in (min(0.5, seconds), seconds):  # the first pass warms caches up
-        done, began = 0, time.perf_counter()
-        while (passed := time.perf_counter() - began) < limit:  # images are repeated if they are few
-            for batch in run_batches(images, backbone, runtime, spans, workers=0, truncated="accept"):
-                done += batch.count
-                if time.perf_counter() - began >= limit:
-                    break
-        speed = done / max(passed, 1e-9)
-    return speed
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from unseen.core.errors import DataError
 from unseen.core.files import release_pages
 from unseen.core.records import FeatureKey
 from unseen.features.manifest import PROVENANCE, Manifest, Skipped
-from unseen.features.part import Check, PartFile, open_part
+from unseen.features.part import PartFile, open_part
 
 RowIndex = int | slice | Sequence[int] | AnyArray
 
@@ -114,12 +114,10 @@ class FeatureRows:
         return FeatureRows((*self._parts, *second._parts), self.shape[1], dtype, selection)
 
     def __getitem__(self, rows: RowIndex) -> FloatingArray:
-        if isinstance(rows, slice) and self._selection is None:
-            begin, end, step = rows.indices(len(self))
-            if step == 1:
-                return self._range(begin, end)
         if isinstance(rows, tuple):
             raise TypeError("features are indexed by rows only: select the rows first, then columns of the result")
+        if isinstance(rows, slice) and self._selection is None:
+            return self._gather(np.arange(*rows.indices(len(self))))
         wanted = self._positions[np.zeros(0, np.int64) if isinstance(rows, list) and not rows else rows]
         if np.ndim(wanted) > 1:
             raise TypeError(f"rows are a slice, whole numbers or a mask, not an array of shape {np.shape(wanted)}")
@@ -145,24 +143,8 @@ class FeatureRows:
         """Return the number of each row among those of the parts."""
         return np.arange(len(self)) if self._selection is None else self._selection
 
-    def _range(self, begin: int, end: int) -> FloatingArray:
-        """Return consecutive rows of the parts."""
-        result = np.empty((max(end - begin, 0), self.shape[1]), self.dtype)
-        filled = 0
-        while filled < len(result):
-            position = begin + filled
-            number = int(np.searchsorted(self._ends, position, side="right")) - 1
-            offset = position - int(self._ends[number])
-            piece = self._map(number)[offset : offset + len(result) - filled]
-            result[filled : filled + len(piece)] = piece
-            filled += len(piece)
-            release_pages(piece)
-        return result
-
     def _gather(self, rows: IntArray) -> FloatingArray:
         """Return rows by their numbers among those of the parts."""
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
-            return self._range(int(rows[0]), int(rows[-1]) + 1)
         result = np.empty((len(rows), self.shape[1]), self.dtype)
         numbers = np.searchsorted(self._ends, rows, side="right") - 1
         # Part by part, so that each is mapped once in any order of rows.
@@ -170,8 +152,11 @@ class FeatureRows:
         edges = np.searchsorted(numbers[order], np.arange(len(self._parts) + 1))
         for number in np.flatnonzero(np.diff(edges)):
             places = order[edges[number] : edges[number + 1]]
-            part = self._map(int(number))
-            result[places] = part[rows[places] - self._ends[number]]
+            part, wanted = self._map(int(number)), rows[places] - self._ends[number]
+            if (np.diff(wanted) == 1).all() and (np.diff(places) == 1).all():  # slices are faster
+                result[places[0] : places[-1] + 1] = part[wanted[0] : wanted[-1] + 1]
+            else:
+                result[places] = part[wanted]
             release_pages(part)
         return result
 
@@ -193,7 +178,7 @@ class StoredFeatures:
     index: IntArray
 
     @classmethod
-    def open(cls, folder: Path, manifest: Manifest, check: Check = "sha256") -> Self:
+    def open(cls, folder: Path, manifest: Manifest) -> Self:
         """Open the parts that `manifest` lists, several at a time.
 
         Raises:
@@ -201,7 +186,7 @@ class StoredFeatures:
         """
 
         def open_one(number: int) -> PartFile:
-            return open_part(folder, manifest.parts[number], dim=manifest.dim, dtype=manifest.dtype, check=check)
+            return open_part(folder, manifest.parts[number], dim=manifest.dim, dtype=manifest.dtype)
 
         with ThreadPoolExecutor(_HASHING_THREADS) as threads:
             parts = list(threads.map(open_one, range(len(manifest.parts))))

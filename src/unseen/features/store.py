@@ -121,12 +121,8 @@ class FeatureStore:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def find(self, key: FeatureKey, *, check: Check = "sha256") -> StoredFeatures | None:
+    def find(self, key: FeatureKey) -> StoredFeatures | None:
         """Return the features of `key` if they are complete, else None.
-
-        Args:
-            check: "sha256" compares all bytes with the manifest, once per process; "size" trusts the disk with
-                them and compares sizes, headers and indices only.
 
         Raises:
             CorruptPartError: a part is missing, or its bytes differ from those that were written.
@@ -134,11 +130,11 @@ class FeatureStore:
         """
         folder = entry_folder(self.root, key)
         manifest = load_manifest(folder)
-        return StoredFeatures.open(folder, manifest, check) if manifest is not None and manifest.complete else None
+        return StoredFeatures.open(folder, manifest) if manifest is not None and manifest.complete else None
 
-    def open(self, key: FeatureKey, *, check: Check = "sha256") -> StoredFeatures:
+    def open(self, key: FeatureKey) -> StoredFeatures:
         """Return the features of `key`, which must be complete; see `find`."""
-        if (stored := self.find(key, check=check)) is not None:
+        if (stored := self.find(key)) is not None:
             return stored
         folder = entry_folder(self.root, key)
         manifest = find_parts(folder)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from unseen.testing.benchmarks import check_benchmark as check_benchmark
     from unseen.testing.datasets import check_dataset as check_dataset
     from unseen.testing.datasets import check_dataset_source as check_dataset_source
-    from unseen.testing.engines import check_engine as check_engine
     from unseen.testing.methods import check_adaptation as check_adaptation
     from unseen.testing.methods import check_zeroshot_method as check_zeroshot_method
     from unseen.testing.scores import check_score as check_score

@@ -77,7 +77,7 @@ def check_timm(name: str) -> None:
     architecture = name.partition(".")[0]
     if name.startswith(_HUB):
         check_available(name.removeprefix(_HUB), what=f"timm:{name}")
-    elif architecture not in (known := architectures()):
+    elif architecture not in _registered() and architecture not in (known := architectures()):
         raise UnknownNameError("timm model", architecture, known)
 
 

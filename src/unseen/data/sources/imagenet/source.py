@@ -297,7 +297,7 @@ def read_validation(found: In1k, val_labels: Path | None, classes: Sequence[str]
     flat = images_in_folder(place, "") if place.is_dir() else images_in_tar(place, "")
     places = [found.base, found.root, place if place.is_dir() else place.parent, found.root / "ILSVRC"]
     path = val_labels or find_val_labels(places)
-    return _sort_flat(flat, read_val_labels(path, classes), path, classes)
+    return _sort_flat(flat, read_val_labels(path), path, classes)
 
 
 def _sort_flat(flat: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
@@ -314,9 +314,8 @@ def _sort_flat(flat: Images, labels: Mapping[str, str], path: Path, classes: Seq
     return parts, len(flat) - sum(map(len, rows))
 
 
-_KAGGLE = "LOC_val_solution.csv"
-_LISTS = ("val_map.txt", "val.txt", "val_labels.txt", "imagenet_2012_validation_synset_labels.txt")
-_DEVKIT = "ILSVRC2012_devkit_t12"
+_DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
+_LISTS = ("LOC_val_solution.csv", "val_map.txt", "val_labels.txt", _DEVKIT)
 _TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 _META = "meta.mat"
 _DEVKIT_BYTES = 64 << 20
@@ -328,81 +327,48 @@ def find_val_labels(places: Sequence[Path]) -> Path:
     Raises:
         DataError: there is none.
     """
-    wanted = (_KAGGLE, *_LISTS, f"{_DEVKIT}/data/{_TRUTH}", _TRUTH, f"data/{_TRUTH}", f"{_DEVKIT}.tar.gz")
-    for name in wanted:
-        for place in places:
-            if (place / name).is_file():
-                return place / name
+    if found := next((place / name for name in _LISTS for place in places if (place / name).is_file()), None):
+        return found
     raise DataError(
-        f"nothing in {str(places[0])!r} says what the validation images show. Put there one of {_KAGGLE}, "
-        f"{', '.join(_LISTS)}, {_DEVKIT}.tar.gz, or sort the images into a folder per class, or give val_labels=FILE."
+        f"nothing in {str(places[0])!r} says what the validation images show. Put there one of {', '.join(_LISTS)}, or "
+        "sort the images into a folder per class, or give val_labels=FILE."
     )
 
 
-def read_val_labels(path: Path, classes: Sequence[str]) -> dict[str, str]:
+def read_val_labels(path: Path) -> dict[str, str]:
     """Read the wnid of each validation image, by its file name without extension.
 
     Args:
-        path: a file as `find_val_labels` finds them.
-        classes: wnids in the order of the labels, for lists that give ranks.
+        path: the devkit, or lines of a file name and a wnid; a .csv file has a header.
     """
     if path.name.endswith((".tar.gz", ".tgz")):
-        return _from_devkit(*_read_devkit_archive(path), path)
-    if path.name == _TRUTH:
-        meta = path.parent / _META
-        if not meta.is_file():
-            raise DataError(f"{str(path)!r} needs {_META} of the same devkit beside it, to know what its numbers mean.")
-        return _from_devkit(path.read_bytes(), meta.read_bytes(), path)
-    return _from_lines(path, classes)
+        return _read_devkit(path)
+    lines = read_lines(path)[path.suffix == ".csv" :]
+    labels: dict[str, str] = {}
+    for number, line in lines:
+        words = line.replace(",", " ").split()
+        if len(words) < 2 or not is_wnid(words[1]):  # Kaggle's lines go on with boxes
+            raise DataError(f"{str(path)!r}, line {number}: expected a file name and a wnid, found {line[:80]!r}")
+        labels[_stem(words[0])] = words[1]
+    return labels
 
 
-def _from_lines(path: Path, classes: Sequence[str]) -> dict[str, str]:
-    lines = [(number, line.replace(",", " ").split()) for number, line in read_lines(path)]
-    if path.suffix == ".csv":  # a header, then boxes after the wnid
-        lines = [(number, words[:2]) for number, words in lines[1:]]
-    if all(len(words) == 1 and is_wnid(words[0]) for _, words in lines):
-        return {_numbered(i): words[0] for i, (_, words) in enumerate(lines, start=1)}
-    for number, words in lines:
-        if len(words) != 2 or not (is_wnid(words[1]) or words[1].isdecimal()):
-            raise DataError(
-                f"{str(path)!r}, line {number}: expected a file name and a wnid or rank, found {' '.join(words)[:80]!r}"
-            )
-    by_rank = {str(rank): wnid for rank, wnid in enumerate(classes)}
-    ranks = {shown for _, (_, shown) in lines if not is_wnid(shown)}
-    if ranks and ranks != set(by_rank):
-        raise DataError(
-            f"{str(path)!r} has {len(ranks)} ranks of classes, and the training images have {len(classes)} classes: "
-            "ranks of wnids, from 0, must cover them. Give wnids instead."
-        )
-    return {_stem(file): by_rank.get(shown, shown) for _, (file, shown) in lines}
-
-
-def _from_devkit(truth: bytes, meta: bytes, path: Path) -> dict[str, str]:
-    with guarded(path, "the devkit", advice="Download it again."):
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / _META
-            file.write_bytes(meta)
-            synsets = load_variables(file, "synsets")["synsets"].ravel()
+def _read_devkit(path: Path) -> dict[str, str]:
+    with guarded(path, "the devkit", advice="Download it again."), tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                name = member.name.rpartition("/")[2]
+                stream = archive.extractfile(member) if name in (_TRUTH, _META) and member.isreg() else None
+                if stream is not None:
+                    Path(folder, name).write_bytes(read_limited(stream, _DEVKIT_BYTES, path))
+        truth, meta = Path(folder, _TRUTH), Path(folder, _META)
+        if not (truth.is_file() and meta.is_file()):
+            raise DataError(f"{str(path)!r} lacks {_TRUTH} or {_META}: is it the devkit of tasks 1 and 2?")
+        synsets = load_variables(meta, "synsets")["synsets"].ravel()
         wnids = {int(each["ILSVRC2012_ID"].item()): str(each["WNID"].item()) for each in synsets}
-        return {_numbered(i): wnids[int(word)] for i, word in enumerate(truth.split(), start=1)}
-
-
-def _read_devkit_archive(path: Path) -> tuple[bytes, bytes]:
-    found: dict[str, bytes] = {}
-    with guarded(path, "the devkit", advice="Download it again."), tarfile.open(path, "r:gz") as archive:
-        for member in archive:
-            name = member.name.rpartition("/")[2]
-            stream = archive.extractfile(member) if name in (_TRUTH, _META) and member.isreg() else None
-            if stream is not None:
-                found[name] = read_limited(stream, _DEVKIT_BYTES, path)
-    if len(found) < 2:
-        raise DataError(f"{str(path)!r} lacks {_TRUTH} or {_META}: is it the devkit of tasks 1 and 2?")
-    return found[_TRUTH], found[_META]
+        words = truth.read_bytes().split()
+        return {f"ILSVRC2012_val_{i:08d}": wnids[int(word)] for i, word in enumerate(words, start=1)}
 
 
 def _stem(name: str) -> str:
     return name.strip().rpartition("/")[2].partition(".")[0]
-
-
-def _numbered(i: int) -> str:
-    return f"ILSVRC2012_val_{i:08d}"

@@ -18,10 +18,9 @@ import numpy as np
 
 from unseen.core.arrays import AnyArray, IntArray, Pixels
 from unseen.core.errors import DataError
-from unseen.core.extras import import_extra
 from unseen.core.guard import allowance, guarded, read_limited, reader
 from unseen.data.archives import read_zipped
-from unseen.data.matlab import try_hdf5
+from unseen.data.matlab import hdf5_array, open_hdf5
 from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files, from_pixels
 from unseen.data.sources.vtab.tfds import NO_VEHICLE
 
@@ -147,22 +146,17 @@ def read_dsprites(place: Path, part: str) -> Part:
 @reader("dSprites' file")
 def _load_sprites(path: Path) -> tuple[Pixels, IntArray]:
     """Return pictures of zeros and ones as bits, and their classes."""
-    images, classes = _hdf5(path, "imgs"), np.asarray(_hdf5(path, "latents/classes")).astype(np.int64)
-    count = len(classes)
-    if images.shape != (count, 64, 64) or images.dtype != np.uint8 or classes.shape != (count, 6):
-        raise ValueError(f"imgs are {images.dtype} of {images.shape}, and classes have the shape {classes.shape}")
-    bits = np.empty((count, 64 * 64 // 8), np.uint8)
-    for start in range(0, count, _SPRITE_CHUNK):
-        rows = np.asarray(images[start : start + _SPRITE_CHUNK]).reshape(-1, 64 * 64)
-        bits[start : start + len(rows)] = np.packbits(rows, axis=1)
-    return bits, classes
-
-
-def _hdf5(path: Path, name: str) -> Any:
-    """Return an array of an HDF5 file, not read yet; a process with limits has read it once."""
-    h5py: Any = import_extra("h5py", "vtab")
-    try_hdf5(path, "unseen.data.matlab:check_blocks", name)
-    return h5py.File(path, "r")[name]
+    with open_hdf5(path, "vtab") as file:
+        images = hdf5_array(path, file, "imgs")
+        classes = np.asarray(hdf5_array(path, file, "latents/classes")).astype(np.int64)
+        count = len(classes)
+        if images.shape != (count, 64, 64) or images.dtype != np.uint8 or classes.shape != (count, 6):
+            raise ValueError(f"imgs are {images.dtype} of {images.shape}, and classes have the shape {classes.shape}")
+        bits = np.empty((count, 64 * 64 // 8), np.uint8)
+        for start in range(0, count, _SPRITE_CHUNK):
+            rows = np.asarray(images[start : start + _SPRITE_CHUNK]).reshape(-1, 64 * 64)
+            bits[start : start + len(rows)] = np.packbits(rows, axis=1)
+        return bits, classes
 
 
 # smallNORB: binary matrices of pictures and of their elevation (0 to 8) and azimuth (0, 2, ... 34).
@@ -227,4 +221,4 @@ def _patch(images: Any, lock: Lock, i: int) -> Pixels:
 def _patches(path: Path, name: str) -> Any:
     if not path.exists() and path.with_name(path.name + ".gz").exists():
         raise DataError(f"{path.name}.gz is packed: unpack it first (gunzip -k), its patches are read one by one.")
-    return _hdf5(path, name)
+    return hdf5_array(path, open_hdf5(path, "vtab"), name)
