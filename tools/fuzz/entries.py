@@ -597,8 +597,11 @@ def _options() -> Iterator[Reader]:
 
 
 def _keep_vocabulary() -> None:
-    """List the words of an ontology once per process: that takes 0.4 s, and no input changes them."""
+    """List the words of WordNet and of an ontology once per process: that takes seconds, and no input changes them."""
+    from unseen.concepts import load_wordnet, match_classes
     from unseen.concepts import text as module
+
+    match_classes(load_wordnet(), ["no such word"])
 
     original, known = module.vocabulary, dict[int, set[str]]()
 
