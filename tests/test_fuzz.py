@@ -34,19 +34,20 @@ def run(*arguments: str) -> str:
 @pytest.mark.slow
 @linux
 def test_damaged_files_give_errors_of_ours_only() -> None:
-    assert run("--inputs", "50").count("\n| ") > 40, "a row for each reader"
+    assert run("--inputs", "20").count("\n| ") > 40, "a row for each reader"
 
 
 @pytest.mark.slow
 @linux
 def test_damaged_files_of_public_entry_points(tmp_path: Path) -> None:
     need_formats()
-    arguments = ("--entries", "--inputs", "20", "--state", str(tmp_path / "state"))
+    arguments = ("--entries", "--inputs", "10", "--batch", "5", "--state", str(tmp_path / "state"))
     first = run(*arguments)
     assert first.count("\n| ") > 25, "a row for each entry point"
     batches = (tmp_path / "state").read_text()
-    assert run(*arguments).rpartition(" bad, ")[0] == first.rpartition(" bad, ")[0], "no batch is run twice"
-    assert (tmp_path / "state").read_text() == batches
+    again = run(*arguments, "--reader", "dataset zip", "--reader", "dataset wds").splitlines()
+    assert again[2:4] == [line for line in first.splitlines() if line.startswith(("| dataset zip", "| dataset wds"))]
+    assert (tmp_path / "state").read_text() == batches, "no batch is run twice"
 
 
 def test_every_registered_entry_point_is_fuzzed_or_exempt() -> None:

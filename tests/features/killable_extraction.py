@@ -1,23 +1,15 @@
-"""Extracts a folder in a child process and kills it, again and again, until it ends by itself.
-
-    python killable_extraction.py IMAGES HOME MODEL SECONDS...
-
-One interpreter imports everything, loads the model and forks a child per try.
-Prints one JSON line per try: whether it ended by itself, how many images the store covered before, and where the
-extraction took up.
-"""
+"""Extract a folder in a child process and kill it, again and again, until it ends by itself."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
+import torch
+
 from unseen.backbones import Backbone, load_backbone
-from unseen.benchmarks import Workbench  # noqa: F401 - imports what a run imports
 from unseen.data import Dataset, load_dataset
 from unseen.features import Extraction, FeatureStore, NoProgress, extract
 from unseen.features.manifest import MANIFEST
@@ -56,11 +48,16 @@ def covered(home: Path) -> list[int]:
     return [entry.covered for entry in entries if entry is not None]
 
 
-def main() -> None:
-    images, home, model = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-    delays = [float(text) for text in sys.argv[4:]]
+def tries(images: Path, home: Path, model: str, delays: list[float]) -> list[dict[str, object]]:
+    """Extract once per delay, and kill the child that has not ended after so many seconds.
+
+    Returns:
+        For each try, whether it ended by itself, how many images the store covered before, and where it took up.
+    """
+    torch.set_num_threads(1)  # threads do not survive a fork
     home.mkdir(parents=True, exist_ok=True)
     backbone, dataset = load_backbone(model), load_dataset(f"folder:{images}?test=0")
+    found: list[dict[str, object]] = []
     for delay in delays:
         before = covered(home)
         (home / "begun").unlink(missing_ok=True)
@@ -76,8 +73,5 @@ def main() -> None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
         begun = (home / "begun").read_text() if (home / "begun").exists() else ""
-        print(json.dumps({"ended": ended, "before": before, "begun": int(begun) if begun else None}), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        found.append({"ended": ended, "before": before, "begun": int(begun) if begun else None})
+    return found

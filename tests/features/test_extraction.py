@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.background import call, start_call
+from tests.features import killable_extraction
 
 from unseen.backbones import load_backbone
 from unseen.core.errors import UsageError
@@ -24,8 +23,6 @@ from unseen.core.records import Preprocessing
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, NoProgress, extract
 from unseen.features.batches import to_pixels
-
-SCRIPT = Path(__file__).parent / "killable_extraction.py"
 
 
 @dataclass
@@ -212,10 +209,7 @@ def test_kill_at_twenty_random_moments(tmp_path: Path, small_model: str, make_fo
     images = make_folder(tmp_path / "images", classes=4, per_class=40)
 
     def tries(home: Path, delays: list[float]) -> list[dict[str, object]]:
-        command = [sys.executable, str(SCRIPT), str(images), str(home), small_model, *map(str, delays)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return call(killable_extraction.tries, images, home, small_model, delays)
 
     (unbroken,) = tries(tmp_path / "unbroken", [300])
     assert unbroken["ended"]
@@ -225,7 +219,7 @@ def test_kill_at_twenty_random_moments(tmp_path: Path, small_model: str, make_fo
     while kills < 20:
         round_number += 1
         home = tmp_path / f"round{round_number}"
-        delays = [chance.uniform(0.02, 0.8) for _ in range(7)] + [300.0]
+        delays = [chance.uniform(0.02, 0.4) for _ in range(9)] + [300.0]
         for attempt in tries(home, delays):
             before = attempt["before"]
             assert isinstance(before, list)
@@ -257,12 +251,9 @@ def test_two_at_once_do_the_work_once(images: Path, tmp_path: Path, small_model:
 @pytest.mark.slow
 def test_two_processes_at_once(tmp_path: Path, small_model: str, make_folder: Callable[..., Path]) -> None:
     images = make_folder(tmp_path / "images", classes=4, per_class=20)
-    command = [sys.executable, str(SCRIPT), str(images), str(tmp_path / "home"), small_model, "300"]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    for process in both:
-        out, err = process.communicate(timeout=500)
-        assert process.returncode == 0, err
-        assert json.loads(out)["ended"]
+    again = (killable_extraction.tries, images, tmp_path / "home", small_model, [300.0])
+    for running in [start_call(*again) for _ in range(2)]:
+        assert running.result()[0]["ended"]
     store = FeatureStore(tmp_path / "home" / "features")
     assert [entry.state for entry in store.entries()] == ["complete", "complete"]
     assert store.verify() == []

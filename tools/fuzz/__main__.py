@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--reader", action="append", help="only this one; may be given several times")
     parser.add_argument("--entries", action="store_true", help="the public entry points")
     parser.add_argument("--state", type=Path, help="file of finished batches")
+    parser.add_argument("--batch", type=int, default=BATCH, help="inputs per process; the same whenever a file resumes")
     parser.add_argument("--table", action="store_true", help="run nothing; print the batches of --state")
     parser.add_argument("--save", nargs=2, metavar=("NUMBER", "FOLDER"), help="write one input and stop")
     asked = parser.parse_args()
@@ -56,8 +57,8 @@ def _run(readers: list[Reader], asked: argparse.Namespace) -> Iterator[Count]:
         forms, count = list(group), Count(name)
         each = -(-asked.inputs // len(forms))
         if asked.state:  # whole batches, so that a longer run uses those of a shorter one
-            each = -(-each // BATCH) * BATCH
-        for form in fuzz(forms, each, asked.first, asked.state):
+            each = -(-each // asked.batch) * asked.batch
+        for form in fuzz(forms, each, asked.first, asked.state, asked.batch):
             count.add(form)
         yield count
 

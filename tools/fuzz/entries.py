@@ -621,9 +621,10 @@ def _shorten_wordnet() -> None:
     The vocabulary is listed once per process, idf weights come from 200 concepts instead of 21,000, and suggestions
     for an unknown id from 1,000 ids.
     """
-    from unseen.concepts import taxonomy
+    from unseen.concepts import load_wordnet, match_classes, taxonomy
     from unseen.concepts import text as module
 
+    match_classes(load_wordnet(), ["no such word"])
     vocabulary, corpus, closest = module.vocabulary, module.imagenet_21k, taxonomy.closest
     known: dict[int, set[str]] = {}
 

@@ -94,17 +94,20 @@ def read_state(state: Path) -> dict[tuple[str, int, int], Count]:
     return {(name, begin, end): Count(**fields) for name, begin, end, fields in batches}
 
 
-def fuzz(readers: Iterable[Reader], inputs: int, first: int = 0, state: Path | None = None) -> Iterator[Count]:
+def fuzz(
+    readers: Iterable[Reader], inputs: int, first: int = 0, state: Path | None = None, batch: int = BATCH
+) -> Iterator[Count]:
     """Yield counts by reader, each with `inputs` inputs from number `first` on.
 
     Args:
         state: file with a line per finished batch; those that it lists are not run again.
+        batch: inputs of one child.
     """
     known = read_state(state) if state is not None and state.is_file() else {}
     for reader in readers:
         total, checked = Count(reader.name), False
-        for begin in range(first, first + inputs, BATCH):
-            end = min(begin + BATCH, first + inputs)
+        for begin in range(first, first + inputs, batch):
+            end = min(begin + batch, first + inputs)
             count = known.get((reader.name, begin, end))
             if count is None:
                 if not checked:
@@ -199,7 +202,6 @@ def _cpu(*processes: int) -> float:
 
 def _work(reader: Reader, first: int, end: int, shared: mmap.mmap, notes: int) -> None:
     """The child: never returns."""
-    from unseen.core import isolate
     from unseen.core.errors import UnseenError
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

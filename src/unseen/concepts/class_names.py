@@ -25,6 +25,7 @@ _VIEW_WORDS = """head body face side front back rear top bottom left right view 
 juvenile young photo photos image images picture pictures frontal profile cropped other others misc"""
 VIEWS = frozenset(_VIEW_WORDS.split())
 _NUMBER = re.compile(r"^\d+[\s._:-]+(?=\D)")
+_WORD = re.compile(r"[0-9a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINT = re.compile(r"^(.*?)\s*[(\[](.+)[)\]]\s*$")
 _SHORTEST_MISSPELT = 5
@@ -39,10 +40,12 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 def clean(name: str) -> str:
     """Return lower-case words with single spaces, without leading numbers, separators, apostrophes and accents."""
-    text = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    text = name
+    if not name.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     text = _CAMEL.sub(" ", _NUMBER.sub("", text.strip()))
     text = text.replace("'", "").replace("’", "").lower()
-    return " ".join(re.sub(r"[^0-9a-z]+", " ", text).split())
+    return " ".join(_WORD.findall(text))
 
 
 def split_name(name: str) -> tuple[list[str], str]:

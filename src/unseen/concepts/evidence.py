@@ -78,6 +78,7 @@ _MOST_TAILS = 200
 _MOST_BELOW, _MOST_NEAR, _MOST_ANCHORS = 20, 10, 12
 
 
+@cache
 def _stem(word: str) -> str:
     for ending, other in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
