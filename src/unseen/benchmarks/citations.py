@@ -74,6 +74,9 @@ def _made_key(citation: str, taken: set[str]) -> str:
     return next(key for key in (stem, *letters, f"{stem}-{len(taken)}") if key not in taken)
 
 
+#: How the paragraph writes some values of parameters, by their representation.
+_WORDS = {"True": "yes", "False": "no", "None": "none", "''": "none"}
+
 # ---- methods paragraph -----------------------------------------------------------------------------------------------
 
 
@@ -127,12 +130,6 @@ def _values(results: Sequence[Result]) -> dict[str, str]:
         for name, value in flat(result.cell.parameters).items():
             found.setdefault(name, {}).setdefault(canonical_json(value), value)
     return {
-        name: listed([_parameter_text(value) for value in sorted(each.values(), key=sort_key)], len(each))
+        name: listed([_WORDS.get(repr(v)) or value_text(v) for v in sorted(each.values(), key=sort_key)], len(each))
         for name, each in found.items()
     }
-
-
-def _parameter_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "none" if value is None else value_text(value) or "none"

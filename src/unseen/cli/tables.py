@@ -26,7 +26,7 @@ from rich.text import Text
 from unseen.core.errors import UsageError
 from unseen.core.identity import to_json
 from unseen.core.names import printable as printable
-from unseen.core.run_record import counted as count
+from unseen.core.run_record import counted
 
 if TYPE_CHECKING:
     from unseen.core.records import Cell, Result
@@ -43,6 +43,9 @@ _GAP = 2
 _PAUSE = 30.0
 #: Seconds of the past whose speed predicts the time that is left.
 _PERIOD = 300.0
+
+#: A number with its noun: "1 cell", "2 cells".
+count = counted
 
 #: Model, dataset and benchmark.
 _Group = tuple[str, str, str]

@@ -125,7 +125,13 @@ def make_page(material: Material, *, title: str, date: Date | None = None) -> Pa
         title: the heading.
         date: the day to put on it; none by default, so that the same results give the same page.
     """
-    content = replace(material, results=sorted(material.results, key=_page_order))
+
+    def order(result: Result) -> tuple[str, ...]:
+        cell = result.cell
+        parameters = canonical_json(dict(cell.parameters))
+        return cell.benchmark, cell.dataset, cell.model, parameters, cell.version, result.recorded
+
+    content = replace(material, results=sorted(material.results, key=order))
     results, built = content.results, build_sections(content)
     standings = [standing for section in built for standing in section.standings]
     ranked = ranking(standings) if len({standing.model for standing in standings}) > 1 else []
@@ -153,12 +159,6 @@ def build_sections(material: Material) -> list[Section]:
     overview = overview_section(found, material)
     first = [overview] if overview else []
     return [*first, *found, problems_section(material), provenance_section(material)]
-
-
-def _page_order(result: Result) -> tuple[str, ...]:
-    cell = result.cell
-    parameters = canonical_json(dict(cell.parameters))
-    return cell.benchmark, cell.dataset, cell.model, parameters, cell.version, result.recorded
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------
