@@ -26,7 +26,8 @@ from unseen.core.identity import canonical_json
 from unseen.core.records import Result
 from unseen.core.registry import load_object
 from unseen.data.decode import decode_rgb
-from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
+from unseen.reports.blocks import Headline, Section, SectionBuilder
+from unseen.reports.blocks import Material as Material
 from unseen.reports.provenance import MOST_CELLS, PackedResults, pack, problems_section, provenance_section, result_data
 from unseen.reports.scores import overview_section, ranking
 from unseen.reports.wording import counted, typeset
