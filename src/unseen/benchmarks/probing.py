@@ -88,8 +88,8 @@ def probe_cells(
     options: ProbeOptions,
     *,
     classes: int,
-    details: Mapping[str, object] | None = None,
-    how: Extraction | None = None,
+    details: Mapping[str, object],
+    how: Extraction,
 ) -> Iterator[Result]:
     """Yield the results of cells that differ in shots and seed, over the same rows.
 
@@ -113,7 +113,7 @@ def probe_cells(
         "train_images": len(splits["train"][1]),
         "test_images": len(splits["test"][1]),
         "chance": 1 / classes,
-        **(details or {}),
+        **details,
     }
     for cell in cells:
         yield probe_result(cell, records[cell.parameters["shots"], cell.parameters["seed"]], about)
@@ -180,12 +180,10 @@ def probe_splits(
     }
 
 
-def probe_device(how: Extraction | None) -> str:
+def probe_device(how: Extraction) -> str:
     """Return the device of probes: the GPU that extracts the features, else the CPU."""
     from unseen.backbones.runtimes import best_device
 
-    if how is None:
-        return "cpu"
     device = best_device() if how.device == "auto" else how.device
     return device if device.startswith("cuda") else "cpu"
 
