@@ -200,11 +200,11 @@ def pool_validation(splits: Mapping[str, Arrays]) -> Mapping[str, Arrays]:
 def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, object]) -> Result:
     """Return the result of a cell, with `details` of its dataset."""
     expected = record.expected_interval()
-    metrics = {"top1": record.top1, "top5": record.top5, "mean_per_class": float(np.nanmean(record.per_class))}
-    metrics |= limits("top1", record.interval())
+    metrics = bounded("top1", record.interval())
+    metrics |= {"top5": record.top5, "mean_per_class": float(np.nanmean(record.per_class))}
     metrics |= {"log_loss": record.log_loss, "calibration_error": record.calibration_error}
-    if expected is not None and record.expected is not None and record.expected_se is not None:
-        metrics |= {"expected": record.expected, "expected_se": record.expected_se, **limits("expected", expected)}
+    if expected is not None:
+        metrics |= {"expected_se": record.expected_se or 0.0, **bounded("expected", expected)}
     optional = {name: getattr(record, name) for name in ("note", "expected_shots", "expectation")}
     return Result(
         cell=cell,
@@ -222,6 +222,7 @@ def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, object])
     )
 
 
-def limits(name: str, interval: Interval) -> dict[str, float]:
-    """Return the limits of the interval of a metric, as metrics."""
-    return {f"{name}_low": interval.low, f"{name}_high": interval.high}
+def bounded(name: str, interval: Interval) -> dict[str, float]:
+    """Return a metric with the limits of its interval, if it has any."""
+    limits = {f"{name}_low": interval.low, f"{name}_high": interval.high} if interval.known else {}
+    return {name: interval.value, **limits}

@@ -230,14 +230,10 @@ def say_written(target: str) -> None:
 
 
 class ConsoleProgress:
-    """Draw a bar for each task on a console; without a terminal, print a line now and then and at the end.
+    """Draw a bar for each task on a console; without a terminal, print a line now and then and at the end."""
 
-    Args:
-        unit: name of one counted item.
-    """
-
-    def __init__(self, console: Console, unit: str = "image") -> None:
-        self.console, self.unit = console, unit
+    def __init__(self, console: Console) -> None:
+        self.console = console
         self._bar: Any = None
         self._start = self._skipped = 0
         self._printed = 0.0
@@ -271,7 +267,7 @@ class ConsoleProgress:
         if not self.console.is_terminal and monotonic() - self._printed > _PAUSE:
             self._printed, minutes = monotonic(), round((task.time_remaining or 0) / 60)
             left = f", about {count(minutes, 'minute')} left" if minutes else ""
-            self.print(f"  {task.description}: {task.completed:,} of {count(task.total, self.unit)}{left}")
+            self.print(f"  {task.description}: {task.completed:,} of {count(task.total, 'image')}{left}")
 
     def waiting(self, title: str) -> None:
         self.print(f"{title}: another process is working on this; waiting for it")
@@ -285,7 +281,7 @@ class ConsoleProgress:
         task, rate = self._bar.tasks[0], self._rate()
         self._bar.stop()
         self._bar = None
-        done = count(task.completed - self._start, self.unit)
+        done = count(task.completed - self._start, "image")
         self.print(f"  {task.description}: {done}{f' ({rate})' if rate else ''}")
 
     def print(self, text: str, style: str = "dim") -> None:
@@ -294,7 +290,7 @@ class ConsoleProgress:
 
     def _rate(self) -> str:
         task = self._bar.tasks[0]
-        return f"{(task.completed - self._start) / task.elapsed:.0f} {self.unit}s/s" if task.elapsed else ""
+        return f"{(task.completed - self._start) / task.elapsed:.0f} images/s" if task.elapsed else ""
 
 
 class ConsoleReporter(ConsoleProgress):

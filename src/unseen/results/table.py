@@ -213,7 +213,11 @@ def grid_table(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> Ta
         columns=["model", *heads],
         rows=rows,
         row_keys=models,
-        notes=grid_notes(grid, columns),
+        notes=summary_notes(
+            [grid.cells[m, c] for m in models for c in columns if (m, c) in grid.cells],
+            marked=any(cell.mark for row in rows for cell in row),
+            older=sum(group.older for group in groups),
+        ),
         footnote=findings_footnote(result for group in groups for result in group.results),
     )
 
@@ -237,16 +241,6 @@ def summary_cell(summary: Summary | None, decision: Decision) -> TableCell:
 def mark_of(name: str, decision: Decision) -> Mark:
     """Return the mark of a candidate; none if all candidates are statistically tied, because nothing is ruled out."""
     return "" if len(decision.possibly_best) == len(decision.order) else decision.mark(name)
-
-
-def grid_notes(grid: Grid, columns: Sequence[Column]) -> list[str]:
-    """Return the sentences below a table: what the numbers are, and what marks mean."""
-    cells = [grid.cells[model, column] for model in grid.models for column in columns if (model, column) in grid.cells]
-    return summary_notes(
-        cells,
-        marked=any(mark_of(model, grid.decisions[c]) for c in columns for model in grid.decisions[c].order),
-        older=sum(grid.groups[number].older for number in {column.group for column in columns}),
-    )
 
 
 def summary_notes(cells: Sequence[Summary], *, marked: bool, older: int = 0) -> list[str]:
