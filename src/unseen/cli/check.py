@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -57,7 +58,7 @@ def check(
         screen.print(f"{each.status:>8}  {each.name}  {each.model}".rstrip(), soft_wrap=True)
         found.append(each)
     if as_json:
-        print_json([each.to_dict() for each in found])
+        print_json([asdict(each) for each in found])
     else:
         print_table(
             ["check", "result", "model", "found", "what it means"],
