@@ -87,7 +87,7 @@ def test_a_memory_limit_keeps_rows_where_they_are_and_changes_no_number() -> Non
             name: SplitRows(features, wanted, np.arange(len(wanted)), len(wanted))
             for name, (features, wanted) in splits.items()
         }
-        (result,) = probe_cells(cells, parts, options, classes=20)
+        (result,) = probe_cells(cells, parts, options, classes=20, details={}, how=Extraction())
         found[limit] = result.metrics["top1"], max(largest)
     assert found[0][1] == 4000
     assert found[1][1] < 4000
@@ -96,7 +96,6 @@ def test_a_memory_limit_keeps_rows_where_they_are_and_changes_no_number() -> Non
 
 
 def test_probes_compute_where_features_come_from_if_that_is_a_gpu() -> None:
-    assert probe_device(None) == "cpu"
     assert probe_device(Extraction(device="cpu")) == "cpu"
     assert probe_device(Extraction(device="cuda:1")) == "cuda:1"
     assert probe_device(Extraction(device="mps")) == "cpu"

@@ -71,7 +71,7 @@ def test_markdown_says_what_was_run(home: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_parameter_that_no_sentence_names_is_stated() -> None:
     result = Result(Cell("probe", "m", "d", {"seed": 1, "odd": 3, "extraction": {"precision": "bf16"}}), {"top1": 0.5})
-    ((text, papers),) = method_paragraphs([result])
+    ((text, papers),) = method_paragraphs([result], {})
     assert "odd 3" in text
     assert "Other settings: extraction precision bf16; odd 3." in text and "default" not in text
     usual = Result(Cell("probe", "m", "d", {"seed": 1, "square_root": False, "odd": 3}), {"top1": 0.5})
@@ -100,7 +100,9 @@ def test_every_method_and_score_of_ours_has_an_entry() -> None:
 
 def test_a_citation_that_is_a_line() -> None:
     card = ModelCard("x", citation="Nilsback & Zisserman, ICVGIP 2008")
-    assert "note = {Nilsback \\& Zisserman, ICVGIP 2008}" in bibtex(cells()[:1], {"packaged:efficientnet-lite0": card})
+    assert "note = {Nilsback \\& Zisserman, ICVGIP 2008}" in bibtex(
+        cells()[:1], {"packaged:efficientnet-lite0": card}, {}
+    )
 
 
 def test_every_file_is_reported_and_one_goes_to_standard_output(

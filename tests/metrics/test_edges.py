@@ -145,7 +145,6 @@ def test_sensitivities_of_few_values_of_many_and_of_words() -> None:
     assert (words.best, words.good, words.tried) == ("b", (1, "b"), (1, 2, "a", "b"))
     assert words.scores == {1: (0.04,), 2: (0.01,), "a": (0.02,), "b": (0.0, 0.05)}
     assert set(sensitivities([*searched([1, 2]), {"x": 9, "accuracy": "failed"}, {"x": 7}])) == {"x"}
-    assert sensitivities(searched([1, 2]), score="seconds", margin=0.0)["x"].good == (2,)
 
 
 def test_friedman_takes_three_methods_and_two_observations() -> None:

@@ -173,7 +173,7 @@ def test_plug_ins_provide_the_same_as_built_in_benchmarks(tmp_path: Path, capsys
     out = capsys.readouterr().out
     assert "Class means" in out and "Images were assigned to the nearest class mean." in out
     assert r"\cite{unseen} \cite{vtab} \cite{doe2024}" in out
-    assert all(key in bibtex([result]) for key in ("{vtab,", "{doe2024,", "{roe2025,"))
+    assert all(key in bibtex([result], {}, {}) for key in ("{vtab,", "{doe2024,", "{roe2025,"))
     assert citations_of(result.cell)[1:] == [INFO.citations[1], "Roe et al., Number 3, Venue 2025"]
     assert command_of(result.cell).startswith("unseen new d")
 

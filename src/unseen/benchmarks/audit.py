@@ -8,7 +8,7 @@ states what was found and what a failure means. `unseen check` prints them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
@@ -117,10 +117,6 @@ class Check:
     status: Status
     found: str
     meaning: str = ""
-
-    def to_dict(self) -> dict[str, str]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def _check(name: str, passed: bool, found: str, meaning: str, *, model: str = "", status: Status = "fail") -> Check:

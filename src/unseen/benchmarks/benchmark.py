@@ -216,18 +216,12 @@ def benchmark_of(cell: Cell, base: Path | None = None) -> Benchmark:
             continue
         value = parameters[axis or field.name]
         if field.metadata.get("file") and isinstance(value, str) and "@" in value:
-            value = _same_file(value, base or Path())
+            path = ((base or Path()) / value.rpartition("@")[0]).resolve()
+            if not path.is_file() or with_content(path) != value:
+                raise DataError(f"the result was computed with a file {value!r}, which is not in {path.parent}.")
+            value = str(path)
         options[field.name] = [value] if axis else value
     return make_benchmark(cell.benchmark, options, source=f"cell {cell.id}")
-
-
-def _same_file(value: str, base: Path) -> str:
-    """Return the path of the file that an option named, as `with_content` stores it."""
-    name = value.rpartition("@")[0]
-    path = (base / name).resolve()
-    if not path.is_file() or with_content(path) != value:
-        raise DataError(f"the result was computed with a file {value!r}, which is not in {base.resolve()}.")
-    return str(path)
 
 
 def _options(kind: type, parameters: Mapping[str, object]) -> list[str]:

@@ -25,9 +25,7 @@ from unseen.results.table import DisplayNames, run_findings
 
 
 def citation_keys(
-    results: Sequence[Result],
-    cards: Mapping[str, ModelCard] | None = None,
-    dataset_cards: Mapping[str, DatasetCard] | None = None,
+    results: Sequence[Result], cards: Mapping[str, ModelCard], dataset_cards: Mapping[str, DatasetCard]
 ) -> dict[str, str]:
     """Return the BibTeX key of every citation of some results: benchmarks, then methods, then models and datasets.
 
@@ -36,19 +34,15 @@ def citation_keys(
     cells = [result.cell for result in results]
     found = ["unseen", *(each for name in sorted({c.benchmark for c in cells}) for each in info_of(name).citations)]
     found += [each for cell in cells for each in cell_citations(cell)]
-    found += [getattr((cards or {}).get(cell.model), "citation", "") for cell in cells]
-    found += [getattr((dataset_cards or {}).get(cell.dataset), "citation", "") for cell in cells]
+    found += [getattr(cards.get(cell.model), "citation", "") for cell in cells]
+    found += [getattr(dataset_cards.get(cell.dataset), "citation", "") for cell in cells]
     keys = {citation: _known(citation) or "" for citation in dict.fromkeys(found) if citation}
     for citation, key in keys.items():
         keys[citation] = key or _made_key(citation, set(keys.values()))
     return keys
 
 
-def bibtex(
-    results: Sequence[Result],
-    cards: Mapping[str, ModelCard] | None = None,
-    dataset_cards: Mapping[str, DatasetCard] | None = None,
-) -> str:
+def bibtex(results: Sequence[Result], cards: Mapping[str, ModelCard], dataset_cards: Mapping[str, DatasetCard]) -> str:
     """Return the entries of all citations of some results; one that is known only as a line becomes a note."""
     keys = citation_keys(results, cards, dataset_cards)
     known = dict.fromkeys(references()[key]["bibtex"] for key in keys.values() if key in references())
@@ -76,19 +70,20 @@ def _made_key(citation: str, taken: set[str]) -> str:
     return next(key for key in (stem, *letters, f"{stem}-{len(taken)}") if key not in taken)
 
 
+#: How the paragraph writes some values of parameters, by their representation.
+_WORDS = {"True": "yes", "False": "no", "None": "none", "''": "none"}
+
 # ---- methods paragraph -----------------------------------------------------------------------------------------------
 
 
-def method_paragraphs(
-    results: Iterable[Result], names: DisplayNames | None = None
-) -> list[tuple[str, tuple[str, ...]]]:
+def method_paragraphs(results: Iterable[Result], names: DisplayNames) -> list[tuple[str, tuple[str, ...]]]:
     """Return per benchmark a paragraph and what to cite with it (`BenchmarkInfo.citations`).
 
     Args:
         names: short names of datasets, by id.
     """
     groups = by_benchmark(result for result in current(results) if result.ok)
-    return [(_paragraph(name, own, names or {}), info_of(name).citations) for name, own in groups.items()]
+    return [(_paragraph(name, own, names), info_of(name).citations) for name, own in groups.items()]
 
 
 def _paragraph(benchmark: str, results: Sequence[Result], names: DisplayNames) -> str:
@@ -141,12 +136,6 @@ def _values(results: Sequence[Result]) -> dict[str, str]:
         for name, value in flat(result.cell.parameters).items():
             found.setdefault(name, {}).setdefault(canonical_json(value), value)
     return {
-        name: listed([_parameter_text(value) for value in sorted(each.values(), key=sort_key)], len(each))
+        name: listed([_WORDS.get(repr(v)) or value_text(v) for v in sorted(each.values(), key=sort_key)], len(each))
         for name, each in found.items()
     }
-
-
-def _parameter_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "none" if value is None else value_text(value) or "none"

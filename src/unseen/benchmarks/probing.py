@@ -88,8 +88,8 @@ def probe_cells(
     options: ProbeOptions,
     *,
     classes: int,
-    details: Mapping[str, object] | None = None,
-    how: Extraction | None = None,
+    details: Mapping[str, object],
+    how: Extraction,
 ) -> Iterator[Result]:
     """Yield the results of cells that differ in shots and seed, over the same rows.
 
@@ -113,7 +113,7 @@ def probe_cells(
         "train_images": len(splits["train"][1]),
         "test_images": len(splits["test"][1]),
         "chance": 1 / classes,
-        **(details or {}),
+        **details,
     }
     for cell in cells:
         yield probe_result(cell, records[cell.parameters["shots"], cell.parameters["seed"]], about)
@@ -180,12 +180,10 @@ def probe_splits(
     }
 
 
-def probe_device(how: Extraction | None) -> str:
+def probe_device(how: Extraction) -> str:
     """Return the device of probes: the GPU that extracts the features, else the CPU."""
     from unseen.backbones.runtimes import best_device
 
-    if how is None:
-        return "cpu"
     device = best_device() if how.device == "auto" else how.device
     return device if device.startswith("cuda") else "cpu"
 
@@ -202,11 +200,11 @@ def pool_validation(splits: Mapping[str, Arrays]) -> Mapping[str, Arrays]:
 def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, object]) -> Result:
     """Return the result of a cell, with `details` of its dataset."""
     expected = record.expected_interval()
-    metrics = {"top1": record.top1, "top5": record.top5, "mean_per_class": float(np.nanmean(record.per_class))}
-    metrics |= limits("top1", record.interval())
+    metrics = bounded("top1", record.interval())
+    metrics |= {"top5": record.top5, "mean_per_class": float(np.nanmean(record.per_class))}
     metrics |= {"log_loss": record.log_loss, "calibration_error": record.calibration_error}
-    if expected is not None and record.expected is not None and record.expected_se is not None:
-        metrics |= {"expected": record.expected, "expected_se": record.expected_se, **limits("expected", expected)}
+    if expected is not None:
+        metrics |= {"expected_se": record.expected_se or 0.0, **bounded("expected", expected)}
     optional = {name: getattr(record, name) for name in ("note", "expected_shots", "expectation")}
     return Result(
         cell=cell,
@@ -224,6 +222,7 @@ def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, object])
     )
 
 
-def limits(name: str, interval: Interval) -> dict[str, float]:
-    """Return the limits of the interval of a metric, as metrics."""
-    return {f"{name}_low": interval.low, f"{name}_high": interval.high}
+def bounded(name: str, interval: Interval) -> dict[str, float]:
+    """Return a metric with the limits of its interval, if it has any."""
+    limits = {f"{name}_low": interval.low, f"{name}_high": interval.high} if interval.known else {}
+    return {name: interval.value, **limits}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -47,8 +47,8 @@ class PromptOptions:
 
     def prompt_idle(self) -> Collection[str]:
         """Return the options that have their default, so that results from before they existed keep their ids."""
-        defaults = {"text_model": "", "class_names": "dataset", "descriptions": _AUTO, "combine": "mean"}
-        return [name for name, value in defaults.items() if getattr(self, name) == value]
+        _, *later = fields(PromptOptions)  # `templates` is older
+        return [field.name for field in later if getattr(self, field.name) == field.default]
 
     def prompt_versions(self, name: str) -> dict[str, int]:
         """Return the version of prompts under a name, and one that changes with the weights of another text tower."""

@@ -7,7 +7,8 @@ and each model once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
@@ -191,7 +192,7 @@ class Workbench:
                 index=np.asarray(found.index, np.int64),
                 total=len(images),
                 skipped={images.names[one.index]: one.reason for one in found.skipped},
-                speed=_speed(found.provenance),
+                speed=found.provenance.get("images", 0) / (found.provenance.get("seconds") or math.inf) or None,
             )
             for layer, found in stored.items()
         }
@@ -290,11 +291,6 @@ def _join(images: Split, parts: Sequence[SplitRows]) -> SplitRows:
         total=len(images),
         skipped={name: reason for part in parts for name, reason in part.skipped.items()},
     )
-
-
-def _speed(provenance: Mapping[str, float]) -> float | None:
-    images, seconds = provenance.get("images", 0), provenance.get("seconds", 0)
-    return images / seconds if images and seconds else None
 
 
 def _read_card(path: Path) -> ModelCard:

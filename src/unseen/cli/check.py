@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -59,7 +60,7 @@ def check(
         screen.print(f"{each.status:>8}  {each.name}  {each.model}".rstrip(), soft_wrap=True)
         found.append(each)
     if as_json:
-        print_json([each.to_dict() for each in found])
+        print_json([asdict(each) for each in found])
     else:
         _print_checks(found, f"Sanity checks of {data}", names)
     failed = [each for each in found if each.status == "fail"]

@@ -26,7 +26,7 @@ from rich.text import Text
 from unseen.core.errors import UsageError
 from unseen.core.identity import to_json
 from unseen.core.names import printable as printable
-from unseen.core.run_record import counted as count
+from unseen.core.run_record import counted
 
 if TYPE_CHECKING:
     from unseen.core.records import Cell, Result
@@ -43,6 +43,9 @@ _GAP = 2
 _PAUSE = 30.0
 #: Seconds of the past whose speed predicts the time that is left.
 _PERIOD = 300.0
+
+#: A number with its noun: "1 cell", "2 cells".
+count = counted
 
 #: Model, dataset and benchmark.
 _Group = tuple[str, str, str]
@@ -227,14 +230,10 @@ def say_written(target: str) -> None:
 
 
 class ConsoleProgress:
-    """Draw a bar for each task on a console; without a terminal, print a line now and then and at the end.
+    """Draw a bar for each task on a console; without a terminal, print a line now and then and at the end."""
 
-    Args:
-        unit: name of one counted item.
-    """
-
-    def __init__(self, console: Console, unit: str = "image") -> None:
-        self.console, self.unit = console, unit
+    def __init__(self, console: Console) -> None:
+        self.console = console
         self._bar: Any = None
         self._start = self._skipped = 0
         self._printed = 0.0
@@ -268,7 +267,7 @@ class ConsoleProgress:
         if not self.console.is_terminal and monotonic() - self._printed > _PAUSE:
             self._printed, minutes = monotonic(), round((task.time_remaining or 0) / 60)
             left = f", about {count(minutes, 'minute')} left" if minutes else ""
-            self.print(f"  {task.description}: {task.completed:,} of {count(task.total, self.unit)}{left}")
+            self.print(f"  {task.description}: {task.completed:,} of {count(task.total, 'image')}{left}")
 
     def waiting(self, title: str) -> None:
         self.print(f"{title}: another process is working on this; waiting for it")
@@ -282,7 +281,7 @@ class ConsoleProgress:
         task, rate = self._bar.tasks[0], self._rate()
         self._bar.stop()
         self._bar = None
-        done = count(task.completed - self._start, self.unit)
+        done = count(task.completed - self._start, "image")
         self.print(f"  {task.description}: {done}{f' ({rate})' if rate else ''}")
 
     def print(self, text: str, style: str = "dim") -> None:
@@ -291,7 +290,7 @@ class ConsoleProgress:
 
     def _rate(self) -> str:
         task = self._bar.tasks[0]
-        return f"{(task.completed - self._start) / task.elapsed:.0f} {self.unit}s/s" if task.elapsed else ""
+        return f"{(task.completed - self._start) / task.elapsed:.0f} images/s" if task.elapsed else ""
 
 
 class ConsoleReporter(ConsoleProgress):

@@ -56,9 +56,7 @@ def alpha_req(features: ArrayLike, *, first: int = 4, last: int = 100) -> float:
             f"{first + 2}. Give more images, or a smaller first."
         )
     ranks = np.arange(first, last + 1)
-    x, y, weight = np.log(ranks), np.log(known[first - 1 : last]), 1.0 / ranks
-    x, y = x - np.average(x, weights=weight), y - np.average(y, weights=weight)
-    return float(-np.sum(weight * x * y) / np.sum(weight * x * x))
+    return -float(np.polyfit(np.log(ranks), np.log(known[first - 1 : last]), 1, w=1 / np.sqrt(ranks))[0])
 
 
 def uniformity(features: ArrayLike, *, t: float = 2.0) -> float:

@@ -16,8 +16,11 @@ import numpy as np
 from unseen.core.errors import DataError
 
 #: What a trial records beside its hyper-parameters.
-_OUTCOMES = ("log_loss", "note", "seconds", "state", "index", "number", "reason", "error", "forward_images")
+_SCORE = "accuracy"
+_OUTCOMES = (_SCORE, "log_loss", "note", "seconds", "state", "index", "number", "reason", "error", "forward_images")
 _RANGES = 4
+#: How far from the best is still good.
+_GOOD = 0.02
 #: Numbers with more different values than this count as continuous.
 _DISCRETE = 8
 
@@ -43,26 +46,22 @@ class Sensitivity:
     binned: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
-def sensitivities(
-    trials: Sequence[Mapping[str, Any]], *, score: str = "accuracy", margin: float = 0.02
-) -> dict[str, Sensitivity]:
+def sensitivities(trials: Sequence[Mapping[str, Any]]) -> dict[str, Sensitivity]:
     """Return the sensitivity of every hyper-parameter that took more than one value.
 
     Args:
-        trials: settings with their score; a setting may lack hyper-parameters that others have.
-        score: the key of the score, a fraction; higher is better.
-        margin: how far from the best is still good, as a fraction.
+        trials: settings with their "accuracy", a fraction; a setting may lack hyper-parameters that others have.
     """
-    valid = [t for t in trials if isinstance(t.get(score), float | int) and np.isfinite(t[score])]
+    valid = [t for t in trials if isinstance(t.get(_SCORE), float | int) and np.isfinite(t[_SCORE])]
     if not valid:
-        raise DataError(f"no trial has a finite {score!r}: there is nothing to learn from this search.")
-    top = max(valid, key=lambda t: t[score])
+        raise DataError(f"no trial has a finite {_SCORE!r}: there is nothing to learn from this search.")
+    top = max(valid, key=lambda t: t[_SCORE])
     found = {}
-    for name in dict.fromkeys(k for t in valid for k in t if k != score and k not in _OUTCOMES):
-        pairs = [(t[name], float(t[score])) for t in valid if t.get(name) is not None]
+    for name in dict.fromkeys(k for t in valid for k in t if k not in _OUTCOMES):
+        pairs = [(t[name], float(t[_SCORE])) for t in valid if t.get(name) is not None]
         tried = _distinct(value for value, _ in pairs)
         if len(tried) > 1:
-            good = _distinct(value for value, own in pairs if own >= top[score] - margin)
+            good = _distinct(value for value, own in pairs if own >= top[_SCORE] - _GOOD)
             numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in tried)
             continuous = numeric and len(tried) > _DISCRETE
             scores = {} if continuous else {v: tuple(own for value, own in pairs if value == v) for v in tried}

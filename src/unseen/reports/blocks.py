@@ -165,14 +165,6 @@ class Section:
     headlines: Sequence[Headline] = ()
     standings: Sequence[Standing] = ()
 
-    @property
-    def legend_groups(self) -> list[tuple[str, list[Key]]]:
-        """Return the legend by group, in order of appearance."""
-        found: dict[str, list[Key]] = {}
-        for key in self.legend:
-            found.setdefault(key.group, []).append(key)
-        return list(found.items())
-
 
 def plain_table(
     caption: str, columns: Sequence[str], rows: Iterable[Sequence[str | int | None]], *, folded: bool | None = None

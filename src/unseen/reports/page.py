@@ -26,7 +26,8 @@ from unseen.core.identity import canonical_json
 from unseen.core.records import Result
 from unseen.core.registry import load_object
 from unseen.data.decode import decode_rgb
-from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
+from unseen.reports.blocks import Headline, Section, SectionBuilder
+from unseen.reports.blocks import Material as Material
 from unseen.reports.provenance import MOST_CELLS, PackedResults, pack, problems_section, provenance_section, result_data
 from unseen.reports.scores import overview_section, ranking
 from unseen.reports.wording import counted, typeset
@@ -125,7 +126,13 @@ def make_page(material: Material, *, title: str, date: Date | None = None) -> Pa
         title: the heading.
         date: the day to put on it; none by default, so that the same results give the same page.
     """
-    content = replace(material, results=sorted(material.results, key=_page_order))
+
+    def order(result: Result) -> tuple[str, ...]:
+        cell = result.cell
+        parameters = canonical_json(dict(cell.parameters))
+        return cell.benchmark, cell.dataset, cell.model, parameters, cell.version, result.recorded
+
+    content = replace(material, results=sorted(material.results, key=order))
     results, built = content.results, build_sections(content)
     standings = [standing for section in built for standing in section.standings]
     ranked = ranking(standings) if len({standing.model for standing in standings}) > 1 else []
@@ -153,12 +160,6 @@ def build_sections(material: Material) -> list[Section]:
     overview = overview_section(found, material)
     first = [overview] if overview else []
     return [*first, *found, problems_section(material), provenance_section(material)]
-
-
-def _page_order(result: Result) -> tuple[str, ...]:
-    cell = result.cell
-    parameters = canonical_json(dict(cell.parameters))
-    return cell.benchmark, cell.dataset, cell.model, parameters, cell.version, result.recorded
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ COLUMN, DPI = 3.3, 300
 #: Formats of figures for a paper.
 FORMATS = ("pdf", "svg", "png")
 _POINTS = 72  # per inch
+_SCALE = 2.0  # pixels per point of a PNG that is not for a column
 _PLOT_WIDTH = 300  # pixels, before the whole is scaled to the column: letters of 12 become about 7 points
 
 
@@ -127,12 +128,11 @@ def without_legends(spec: Mapping[str, object]) -> Spec:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def save_chart(chart: object, path: Path | str, *, scale: float = 2.0) -> Path:
+def save_chart(chart: object, path: Path | str) -> Path:
     """Write a chart as .html (interactive, works offline), .svg, .png or .pdf.
 
     Args:
         chart: an Altair chart or a Vega-Lite dictionary.
-        scale: pixels per point of a .png.
 
     Raises:
         UsageError: if the file name has another ending.
@@ -149,7 +149,7 @@ def save_chart(chart: object, path: Path | str, *, scale: float = 2.0) -> Path:
         convert = import_extra("vl_convert", "figures")
         content = convert.vegalite_to_html(spec, vl_version=vegalite_version(), bundle=True).encode()
     else:
-        content = _converted(drawn_chart(spec), ending[1:], scale)
+        content = _converted(drawn_chart(spec), ending[1:], _SCALE)
     write_whole(target, content)
     return target
 

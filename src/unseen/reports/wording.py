@@ -108,8 +108,8 @@ _CHANCE = "chance"
 def established(
     candidates: Mapping[str, Candidate],
     names: DisplayNames,
-    chance: float | None = None,
-    noun: str = "trained models",
+    chance: float | None,
+    noun: str,
 ) -> str:
     """State which trained models are significantly better than random weights and than chance; "" if none is.
 

@@ -107,7 +107,9 @@ def comparable(
             else:
                 setting[name.partition(" ")[0]] = f"{value[:12]} (older)"
         found.setdefault(canonical_json(setting) if older else key, (setting, []))[1].append(result)
-    differing = _differing([setting for setting, _ in found.values()])
+    every = [setting for setting, _ in found.values()]
+    names = dict.fromkeys(name for setting in every for name in setting)
+    differing = [n for n in names if len({canonical_json(setting.get(n, _absent(n))) for setting in every}) > 1]
     return [
         Group(
             results=tuple(members),
@@ -226,12 +228,6 @@ def flat(parameters: Mapping[str, object], above: str = "") -> dict[str, object]
     for name, value in sorted(parameters.items()):
         found |= flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}
     return found
-
-
-def _differing(settings: Sequence[Setting]) -> list[str]:
-    """Return the names of what is not the same in all settings, in the order of the settings."""
-    names = dict.fromkeys(name for setting in settings for name in setting)
-    return [name for name in names if len({canonical_json(s.get(name, _absent(name))) for s in settings}) > 1]
 
 
 def _absent(name: str) -> str | None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sqlite3
 import warnings
 from collections.abc import Iterator
@@ -212,11 +213,9 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _has_no_room(path: Path) -> bool:
-    try:
-        state = os.statvfs(path.parent)
-    except OSError:
-        return False
-    return state.f_bavail * state.f_frsize < _NO_ROOM
+    with suppress(OSError):
+        return shutil.disk_usage(path.parent).free < _NO_ROOM
+    return False
 
 
 # ---- schema ----------------------------------------------------------------------------------------------------------

@@ -16,12 +16,11 @@ Reading costs what is read: selections are answered by indices alone, results ar
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -195,12 +194,10 @@ class ResultsDatabase:
 
     def parameter_names(self, **names: Unpack[Selection]) -> set[str]:
         """Return the names of the parameters that occur in `rows`: the columns of a table."""
-        found: set[str] = set()
-        query = "SELECT DISTINCT parameters FROM result WHERE id IN ({marks})"
-        for row in self._in_chunks(query, self._newest(names, by=_QUESTION)):
-            with suppress(ValueError, TypeError, RecursionError):  # `rows` reports a row that is invalid
-                found.update(dict(json.loads(row["parameters"])))
-        return found
+        # `rows` reports a row that is invalid.
+        keys = "json_each(CASE WHEN json_valid(parameters) THEN parameters ELSE '[]' END)"
+        query = f"SELECT DISTINCT key FROM result, {keys} WHERE typeof(key) = 'text' AND result.id IN ({{marks}})"  # noqa: S608
+        return {row["key"] for row in self._in_chunks(query, self._newest(names, by=_QUESTION))}
 
     def names(self, column: str) -> list[str]:
         """Return the values of a column ("study", "benchmark", "model", "dataset" or "metric"), sorted."""

@@ -208,12 +208,19 @@ def grid_table(grid: Grid, columns: Sequence[Column], names: DisplayNames) -> Ta
         for model in models
     ]
     groups = [grid.groups[number] for number in sorted({column.group for column in columns})]
+    marked = any(cell.mark for row in rows for cell in row)
+    tied = any(
+        len(decision.possibly_best) == len(decision.order) > 1
+        for decision in (grid.decisions[column] for column in columns)
+    )
+    cells = [grid.cells[m, c] for m in models for c in columns if (m, c) in grid.cells]
+    notes = summary_notes(cells, marked=marked, older=sum(group.older for group in groups))
     return Table(
         caption=title,
         columns=["model", *heads],
         rows=rows,
         row_keys=models,
-        notes=grid_notes(grid, columns),
+        notes=[*notes, TIED_NOTE] if tied and not marked else notes,
         footnote=findings_footnote(result for group in groups for result in group.results),
     )
 
@@ -237,18 +244,6 @@ def summary_cell(summary: Summary | None, decision: Decision) -> TableCell:
 def mark_of(name: str, decision: Decision) -> Mark:
     """Return the mark of a candidate; none if all candidates are statistically tied, because nothing is ruled out."""
     return "" if len(decision.possibly_best) == len(decision.order) else decision.mark(name)
-
-
-def grid_notes(grid: Grid, columns: Sequence[Column]) -> list[str]:
-    """Return the sentences below a table: what the numbers are, and what marks mean."""
-    cells = [grid.cells[model, column] for model in grid.models for column in columns if (model, column) in grid.cells]
-    decisions = [grid.decisions[column] for column in columns]
-    marked = any(mark_of(model, decision) for decision in decisions for model in decision.order)
-    notes = summary_notes(
-        cells, marked=marked, older=sum(grid.groups[number].older for number in {column.group for column in columns})
-    )
-    tied = any(len(decision.possibly_best) == len(decision.order) > 1 for decision in decisions)
-    return [*notes, TIED_NOTE] if tied and not marked else notes
 
 
 def summary_notes(cells: Sequence[Summary], *, marked: bool, older: int = 0) -> list[str]:

@@ -170,8 +170,7 @@ def make_report(results: Sequence[Result], *, title: str, date: Date | None = No
     Args:
         material: `cards`, `dataset_cards`, `picture` and `options` of `unseen.reports.blocks.Material`.
     """
-    from unseen.reports.blocks import Material  # imports altair
-    from unseen.reports.page import make_page
+    from unseen.reports.page import Material, make_page  # imports altair
 
     content = Material(results, command=command_of, papers=citations_of, **material)
     return make_page(content, title=title, date=date)

@@ -207,21 +207,16 @@ def _entry(name: str, candidate: Candidate, level: float) -> _Entry:
         if candidate.over_classes and interval is None:
             interval = own = class_interval(values, level=level)
         if interval is None or candidate.error_scale != 1:  # a scale widens `interval`, not the interval of outcomes
-            own = _own_interval(values, groups, shares, level)
+            if groups is not None and not shares:
+                raise DataError("means over classes need outcomes between 0 and 1; give other scores an interval.")
+            images_of = accuracy_interval if shares else mean_interval
+            own = images_of(values, level=level) if groups is None else per_class_interval(values, groups, level=level)
         interval = interval or own
         mean = estimate_mean(values, groups).value
         if abs(mean - interval.value) > _HALF_PRECISION * max(1.0, abs(interval.value)):
             raise DataError(f"{name}: the outcomes have the mean {mean:g}, the interval the value {interval.value:g}.")
     error = (own.high - own.low) / (2 * normal_quantile((1 + level) / 2))
     return _Entry(name, interval or own, values, groups, images, shares, error)
-
-
-def _own_interval(values: FloatArray, groups: IntArray | None, shares: bool, level: float) -> Interval:
-    if groups is not None:
-        if not shares:
-            raise DataError("means over classes need outcomes between 0 and 1; give other scores an interval.")
-        return per_class_interval(values, groups, level=level)
-    return accuracy_interval(values, level=level) if shares else mean_interval(values, level=level)
 
 
 def _compare_all(entries: Sequence[_Entry], error_scale: float) -> dict[tuple[str, str], Difference]:

@@ -61,8 +61,8 @@ def paired_differences(
     *,
     shares: bool,
     level: float,
-    labels: ArrayLike | None = None,
-    error_scale: float = 1.0,
+    labels: ArrayLike | None,
+    error_scale: float,
 ) -> list[Difference]:
     """Return the intervals of many means of paired differences (pairs, n).
 

@@ -215,7 +215,7 @@ def _bounded_interval(values: FloatArray, labels: ArrayLike | None, level: float
     return share_interval(estimate_mean(values, labels), len(values), level)
 
 
-def estimate_mean(values: FloatArray, labels: ArrayLike | None = None) -> Mean:
+def estimate_mean(values: FloatArray, labels: ArrayLike | None) -> Mean:
     """Return the mean over images, or over classes of their means, with its variance over images."""
     found, variances, size = estimate_means(values[None], labels)
     excess = 1.0
@@ -225,7 +225,7 @@ def estimate_mean(values: FloatArray, labels: ArrayLike | None = None) -> Mean:
     return Mean(float(found[0]), float(variances[0]), size, excess)
 
 
-def estimate_means(values: FloatArray, labels: ArrayLike | None = None) -> tuple[FloatArray, FloatArray, float]:
+def estimate_means(values: FloatArray, labels: ArrayLike | None) -> tuple[FloatArray, FloatArray, float]:
     """Return the means (r,) of rows of values (r, n), their variances (r,) and the size, as `Mean` defines it."""
     n = values.shape[1]
     if labels is None:

@@ -275,7 +275,7 @@ def test_the_section_of_many_models(many: list[Result]) -> None:
     assert "mean over 31 models" in section.answer[0][1]
     assert len(section.points) <= 3, "31 models have no sentence each"
     assert any("more." in text for _, text in section.points)
-    assert len(section.legend_groups) == 5
+    assert len({key.group for key in section.legend}) == 5
     looks = [(key.colour, key.symbol) for key in section.legend]
     assert len(section.legend) == 31
     assert len(set(looks)) == 31, "no two look the same"

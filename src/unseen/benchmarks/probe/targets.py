@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.probing import Arrays, FeatureOptions, limits, pool_validation
+from unseen.benchmarks.probing import Arrays, FeatureOptions, bounded, pool_validation
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.arrays import AnyArray
 from unseen.core.identity import Values, option
@@ -27,7 +27,6 @@ from unseen.probes.solvers import SEEDS
 from unseen.results.grid import pack_values
 from unseen.results.info import BenchmarkInfo, built_in_info
 from unseen.stats import (
-    Interval,
     accuracy_interval,
     bootstrap_share_interval,
     correlation_interval,
@@ -57,7 +56,7 @@ class TargetBenchmark(FeatureOptions, Benchmark):
         parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
         own = {name: (part.features, _targets(dataset, name, part)) for name, part in parts.items()}
         rows = pool_validation(own) if self.validation == "drawn" else own
-        how: Values = {"square_root": self.square_root, "memory_limit": self.memory}
+        how: Values = {"square_root": self.square_root} | ({"memory_limit": self.memory} if self.memory else {})
         about = {
             "train_images": len(rows["train"][1]),
             "test_images": len(rows["test"][1]),
@@ -96,11 +95,11 @@ class RegressionBenchmark(TargetBenchmark):
         fit = evaluate_regression(train, test[0], validation=held, **how)
         y, p = test[1], fit.predictions
         metrics = {
-            **_bounded("r2", r_squared_interval(y, p)),
-            **_bounded("mae", mean_interval(np.abs(y - p))),
+            **bounded("r2", r_squared_interval(y, p)),
+            **bounded("mae", mean_interval(np.abs(y - p))),
             "rmse": float(np.sqrt(((y - p) ** 2).mean())),
-            **_bounded("pearson", correlation_interval(y, p)),
-            **_bounded("spearman", correlation_interval(y, p, kind="spearman")),
+            **bounded("pearson", correlation_interval(y, p)),
+            **bounded("spearman", correlation_interval(y, p, kind="spearman")),
         }
         return metrics, {"target": NUMBER, "image_scores": pack_values(explained(y, p))}, fit
 
@@ -136,13 +135,13 @@ class MultilabelBenchmark(TargetBenchmark):
             found = bootstrap_share_interval(
                 lambda weights: f1_scores(truth, predicted, weights)[place], images, size=float(images)
             )
-            return _bounded(name, found)
+            return bounded(name, found)
 
         metrics = {
-            **_bounded("map", mean_average_precision_interval(truth, scores)),
+            **bounded("map", mean_average_precision_interval(truth, scores)),
             **_f1("f1_macro", 0),
             **_f1("f1_micro", 1),
-            **_bounded("lrap", accuracy_interval(per_image)),
+            **bounded("lrap", accuracy_interval(per_image)),
         }
         details = {
             "target": SEVERAL,
@@ -156,11 +155,6 @@ class MultilabelBenchmark(TargetBenchmark):
             "image_scores": pack_values(per_image),
         }
         return metrics, details, fit
-
-
-def _bounded(name: str, interval: Interval) -> dict[str, float]:
-    """Return a metric with the limits of its interval, if it has any."""
-    return {name: interval.value, **(limits(name, interval) if interval.known else {})}
 
 
 def _targets(dataset: Dataset, split: str, part: SplitRows) -> AnyArray:
