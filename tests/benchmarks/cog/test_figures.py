@@ -44,7 +44,6 @@ from unseen.stats import accuracy_interval, paired_difference
 MODELS = [f"cog:{name}" for name in cog_models()]
 LEVELS = {"seen": 0.8, "L1": 0.74, "L2": 0.66, "L3": 0.58}
 CLASSES, PER_CLASS = 12, 25
-FUNNEL = [{"filter": "seen", "dropped": 9, "left": 40}]
 
 
 def made_up(model: str, level: str, shots: int | str, accuracy: float, **changes: Any) -> Result:
@@ -72,7 +71,7 @@ def made_up(model: str, level: str, shots: int | str, accuracy: float, **changes
         "test_per_class": [PER_CLASS] * CLASSES,
         "per_class": {str(i): float(row.mean()) for i, row in enumerate(right)},
         "correct": pack_correct(right.ravel()),
-        "domains": {"seen": "ImageNet-1K", "classes": 99, "measure": "lin", "funnel": FUNNEL},
+        "domains": {"seen": "ImageNet-1K", "measure": "lin"},
     }
     cell = Cell(benchmark, model, dataset, parameters, "w+d", "1")
     return Result(cell, {"top1": float(right.mean())}, details=details)
@@ -280,8 +279,6 @@ def test_the_section_of_many_models(many: list[Result]) -> None:
     for figure in section.figures:
         if figure.title != "Training images per concept":
             assert not legends(figure.spec), figure.title
-    captions = [table.caption for table in section.tables if table.folded]
-    assert any(caption.startswith("The funnel: 99 classes, 40 eligible") for caption in captions)
     (first,) = [table for table in section.tables if table.caption.startswith("L1: 12 concepts")]
     assert [cell.shown for cell in first.rows[0][:3]] == ["L1 concept 0", "cat", "0.7500"]
     cell = first.rows[0][5]

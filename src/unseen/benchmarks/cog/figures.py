@@ -471,14 +471,13 @@ def _draw_ranking(request: Request) -> Drawn:
     view = request.view()
     own = {s.concept: s for s in view.concepts if s.level != SEEN}
     account = CogDetails.of(view.group.results[0]).domains
-    left = account.funnel[-1].left - len(own) if account.funnel else 0
     chart = _ranking_chart(
         [(s.similarity, s.concept, s.level) for s in own.values()],
         lambda concept: own[concept].name,
         lambda concept: view.picture(own[concept].dataset, own[concept].name),
         f"{account.measure} similarity to {account.seen}",
     )
-    return chart, [f"{left} eligible concepts fell between levels and are not drawn."] if left > 0 else []
+    return chart, []
 
 
 def _draw_kin(request: Request) -> Drawn:
