@@ -72,7 +72,7 @@ def classify_images(bench: Workbench, data: str, model: str = MODEL) -> Answers:
     shares = np.zeros((len(counts), len(answers)))
     np.add.at(shares, rows.labels, softmax(scores))
     shares[counts == 0] = 1 / len(answers)
-    return Answers(shares / np.maximum(counts, 1)[:, None], answers, model, IMAGES_PER_CLASS)
+    return Answers(shares / np.maximum(counts, 1)[:, None], answers)
 
 
 # ---- copies among images ---------------------------------------------------------------------------------------------
