@@ -75,12 +75,7 @@ def _level(
         "confusions": [{"true": "0", "predicted": "1", "images": 4}],
         "correct": pack_correct(right.ravel()),
         "best": {"c": 1.0},
-        "domains": {
-            "seen": "ImageNet-1K",
-            "classes": 99,
-            "measure": "lin",
-            "funnel": [{"filter": "seen", "dropped": 9, "left": 40}],
-        },
+        "domains": {"seen": "ImageNet-1K", "measure": "lin"},
     }
     parameters = {"level": level, "shots": shots, "seed": seed, "solver": "logistic", "levels": 3}
     sweep = ({"c": 0.01, "val_accuracy": 0.5}, {"c": 1.0, "val_accuracy": 0.7})

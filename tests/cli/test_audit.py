@@ -39,12 +39,6 @@ def test_ambiguous_classes_come_with_their_senses(tmp_path: Path, capsys: pytest
     assert "another sense changes the verdict" in printed
 
 
-def test_flagged_only(classes: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "--classes", str(classes), "--flagged"]) == 0
-    printed = capsys.readouterr().out
-    assert "leopard" in printed and "giraffe" not in printed
-
-
 def test_json(classes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "deep" / "audit.json"
     assert main(["audit", "--classes", str(classes), "--out", str(out)]) == 0

@@ -7,7 +7,7 @@ import optuna
 import pytest
 import torch
 
-from unseen.probes import Protocol, Settings, draw_rows
+from unseen.probes import Protocol, Settings, draw_rows, evaluate_probe, rows
 from unseen.probes.paper import _quiet_study, fit_paper
 from unseen.probes.rows import Workers
 
@@ -86,3 +86,22 @@ def test_ranges_are_the_published_ones_and_the_log_stays_quiet(capfd):
     lrs = np.log10([trial.suggest_float("lr", 1e-1, 1e2, log=True) for trial in draws])
     assert lrs.min() >= -1 and lrs.max() <= 2 and lrs.max() - lrs.min() > 2.5
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("memory_limit", [None, 60_000, 0])
+def test_the_path_of_a_device_gives_the_same_numbers(sample, monkeypatch, memory_limit):
+    """As on a GPU: work is not divided among threads, validation reads blocks, and few rows fit into the memory."""
+    options = {"solver": "paper", "shots": [4, "all"], "seeds": [22, 37], "settings": Settings(SHORT)}
+    expected = evaluate_probe(*sample, **options)
+    monkeypatch.setattr(rows.FeatureSet, "is_on_cpu", False)
+    monkeypatch.setattr(rows, "STREAM_ROWS", 37)
+    streamed: list[bool] = []
+    original = rows.FeatureSet.take
+    monkeypatch.setattr(
+        rows.FeatureSet, "take", lambda own, chosen: (streamed.append(own.tensor is None), original(own, chosen))[1]
+    )
+    found = evaluate_probe(*sample, memory_limit=memory_limit, **options)
+    assert any(streamed) == (memory_limit is not None)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.predictions, other.predictions)
+        assert [trial.accuracy for trial in one.trials] == [trial.accuracy for trial in other.trials]

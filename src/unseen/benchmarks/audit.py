@@ -64,7 +64,7 @@ def classify_images(bench: Workbench, data: str) -> Answers:
     shares = np.zeros((len(counts), len(answers)))
     np.add.at(shares, rows.labels, softmax(np.asarray(rows.features[:], np.float64)))
     shares[counts == 0] = 1 / len(answers)
-    return Answers(shares / np.maximum(counts, 1)[:, None], answers, MODEL, IMAGES_PER_CLASS)
+    return Answers(shares / np.maximum(counts, 1)[:, None], answers)
 
 
 # ---- copies among images ---------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Output:
 
 
 def audit_class_list(
-    data: str, seen: str, mapping: Path | None, output: Output, *, noun: str, flagged: bool, bench: Workbench | None
+    data: str, seen: str, mapping: Path | None, output: Output, *, noun: str, bench: Workbench | None
 ) -> None:
     """Audit the classes of a file or dataset; print and write the findings.
 
@@ -96,7 +96,7 @@ def audit_class_list(
     audit = audit_classes(names, seen_ids, mapping=known, wnids=wnids, answers=answers, seen_name=seen_name, noun=noun)
 
     def print_tables() -> None:
-        _print_rows(audit.flagged if flagged else audit.rows, wordnet.label)
+        _print_rows(audit.rows, wordnet.label)
         _print_doubts(audit, wordnet.label)
         _print_summary(audit)
 
@@ -266,7 +266,6 @@ def audit(
     as_json: JsonOption = False,
     out: Annotated[Path | None, Option("--output", metavar="FILE", help="Write all findings as JSON.")] = None,
     noun: Annotated[str, Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
-    flagged: Annotated[bool, Option("--flagged", help="List the flagged classes only.")] = False,
     no_images: Annotated[
         bool, Option("--no-images", help="Match by names alone; do not classify images of each class.")
     ] = False,
@@ -298,10 +297,10 @@ def audit(
     """State for every class whether a model trained on the seen classes has seen it; or list copies among images."""
     output = Output(as_json, out, write_mapping, drop)
     if images is not None:
-        if data or classes or mapping or write_mapping or flagged:
+        if data or classes or mapping or write_mapping:
             raise UsageError(
-                "--images searches for copies among images; DATA, --classes, --mapping, --write-mapping and "
-                "--flagged are about classes. Give one at a time."
+                "--images searches for copies among images; DATA, --classes, --mapping and --write-mapping are about "
+                "classes. Give one at a time."
             )
         least = THRESHOLD if threshold is None else threshold
         audit_image_copies(images, against, model or MODEL, least, output, home)
@@ -309,4 +308,4 @@ def audit(
     if any(value is not None for value in (against, model, threshold, drop)):
         raise UsageError("--against, --model, --threshold and --drop go with --images DATA.")
     bench = None if no_images else Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
-    audit_class_list(classes or data or "", seen, mapping, output, noun=noun, flagged=flagged, bench=bench)
+    audit_class_list(classes or data or "", seen, mapping, output, noun=noun, bench=bench)

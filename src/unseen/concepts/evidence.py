@@ -37,6 +37,7 @@ from functools import cache
 from typing import cast
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from unseen.concepts.class_names import PLACES, VIEWS, ClassNameReader, How, clean, split_name
 from unseen.concepts.imagenet import image_counts
@@ -136,33 +137,34 @@ class SeenConcepts:
         self.leaks = self.members | wordnet.descendants(self.wnids)
         self.kin = self.leaks | wordnet.ancestors(self.wnids)
         self.index = wordnet.index(self.wnids)
-        self.lemmas = [(k, clean(lemma)) for k, wnid in enumerate(self.wnids) for lemma in wordnet.lemmas(wnid)]
-        self._by_stem: dict[str, list[int]] = {}
-        for number, (_, lemma) in enumerate(self.lemmas):
-            for stem in {_stem(word) for word in lemma.split()}:
-                self._by_stem.setdefault(stem, []).append(number)
+        self._names = [
+            (wnid, {_stem(word) for word in clean(lemma).split()})
+            for wnid in self.wnids
+            for lemma in wordnet.lemmas(wnid)
+        ]
+        self._frequency = Counter(stem for _, stems in self._names for stem in stems)
 
     def _weight(self, stem: str) -> float:
-        return math.log(1 + len(self.lemmas) / (1 + len(self._by_stem.get(stem, ()))))
+        return math.log(1 + len(self._names) / (1 + self._frequency[stem]))
+
+    def _alike(self, stem: str) -> dict[str, float]:
+        """Return the weights of the stems that are equal to a stem, or begin alike."""
+
+        def begin_alike(other: str) -> bool:
+            return min(len(stem), len(other)) > 3 and (other.startswith(stem) or stem.startswith(other))
+
+        alike = [other for other in self._frequency if other == stem or begin_alike(other)]
+        return {o: min(len(o), len(stem)) / max(len(o), len(stem)) * self._weight(o) for o in alike}
 
     def by_words(self, phrase: str) -> dict[str, float]:
         """Return seen concepts whose names share words with a phrase: the weighted Dice coefficient, 8 at most."""
         stems = {_stem(word) for word in phrase.split() if word not in _STOP}
-        shared: dict[int, dict[str, float]] = {}
-        for stem in stems:
-            for other, numbers in self._by_stem.items() if len(stem) > 3 else [(stem, self._by_stem.get(stem, []))]:
-                if other != stem and not (len(other) > 3 and (other.startswith(stem) or stem.startswith(other))):
-                    continue
-                likeness = min(len(other), len(stem)) / max(len(other), len(stem)) * self._weight(other)
-                for number in numbers:
-                    best = shared.setdefault(number, {})
-                    best[stem] = max(best.get(stem, 0.0), likeness)
-        total = sum(map(self._weight, stems))
+        total, alike = sum(map(self._weight, stems)), [self._alike(stem) for stem in stems]
         found: dict[str, float] = {}
-        for number, parts in shared.items():
-            k, lemma = self.lemmas[number]
-            own = sum(self._weight(stem) for stem in {_stem(word) for word in lemma.split()})
-            found[self.wnids[k]] = max(found.get(self.wnids[k], 0.0), 2 * sum(parts.values()) / (total + own))
+        for wnid, own in self._names:
+            if shared := sum(max((each.get(stem, 0.0) for stem in own), default=0.0) for each in alike):
+                value = 2 * shared / (total + sum(map(self._weight, own)))
+                found[wnid] = max(found.get(wnid, 0.0), value)
         best_first = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:8]
         return {wnid: value for wnid, value in best_first if value >= 0.2}
 
@@ -468,11 +470,11 @@ class ListEvidence:
         if self._similar[0] != context.wnids:
             table = similarity_matrix(self.wordnet, rows.tolist(), unique.tolist(), ic=self.wordnet.information)
             self._similar = context.wnids, table
-        table = self._similar[1]
-        sums = (table @ np.bincount(column, context.belief, len(unique)))[row]
-        for k in range(self.count if is_own else 0):  # subtract what a class contributes itself
-            mine, own = np.flatnonzero(self.owner[self.real] == k), np.flatnonzero(context.owner == k)
-            sums[mine] -= table[np.ix_(row[mine], column[own])] @ context.belief[own]
+        belief = csr_array((context.belief, (column, context.owner)), (len(unique), context.classes))
+        by_class = self._similar[1] @ belief
+        sums = by_class.sum(axis=1)[row]
+        if is_own:  # subtract what a class contributes itself
+            sums -= by_class[row, self.owner[self.real]]
         self.table[self.real, COLUMN["list_mean"]] = np.log(np.maximum(sums, 0) / others + _FLOOR) - _TYPICAL
 
     def _update_taken(self, context: Context, is_own: bool) -> None:

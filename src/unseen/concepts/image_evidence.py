@@ -42,14 +42,10 @@ class Answers:
     Attributes:
         shares: (classes, answers) mean probability.
         wnids: the seen concept of each answer.
-        model: the classifier.
-        images: images per class, at most.
     """
 
     shares: FloatArray
     wnids: tuple[str, ...]
-    model: str = ""
-    images: int = 0
 
     def looks_like(self, k: int) -> tuple[str, float] | None:
         """Return the concept that class k looks like, and its share; None if the answers differ."""

@@ -60,10 +60,6 @@ class ClassMapping:
 
     rows: tuple[AuditRow, ...]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(row.match.name for row in self.rows)
-
     @cached_property
     def reasons(self) -> dict[str, str]:
         """Why each open class is open."""

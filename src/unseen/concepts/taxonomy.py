@@ -138,10 +138,6 @@ class Taxonomy:
         """Return the concepts one edge above."""
         return self.names(expand(self.index([concept]), *self.parent_rows)[1])
 
-    def children(self, concept: str) -> list[str]:
-        """Return the concepts one edge below."""
-        return self.names(expand(self.index([concept]), *self.child_rows)[1])
-
     def ancestors(self, concepts: str | Iterable[str]) -> set[str]:
         """Return every concept above any of `concepts`; one of these is included only if it is above another."""
         return self._strictly(concepts, self.parent_rows)

@@ -28,23 +28,11 @@ class ConceptDetails:
 
 
 @dataclass(frozen=True)
-class FunnelStep:
-    """How many classes a filter dropped and left."""
-
-    filter: str
-    dropped: int
-    left: int
-
-
-@dataclass(frozen=True)
 class DomainDetails(Typed):
-    """How the domains were made from the classes of a dataset."""
+    """The seen list, and the measure that ranked the other classes."""
 
     seen: str = "the seen list"
     measure: str = "lin"
-    classes: int = 0
-    size: int = 0
-    funnel: tuple[FunnelStep, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.benchmarks.cog.details import DomainDetails, FunnelStep
+from unseen.benchmarks.cog.details import DomainDetails
 from unseen.concepts import (
     MEASURES,
     Level,
@@ -30,7 +30,6 @@ from unseen.concepts import (
     filters_for,
     list_unknown,
     load_wordnet,
-    match_classes,
     match_names,
     random_levels,
     read_class_list,
@@ -156,7 +155,7 @@ class Domains:
     """The domains of one dataset.
 
     Attributes:
-        account: how they were made from the classes.
+        account: the seen list and the measure.
         record: number of classes of the dataset and in domains, and why each of the others is in no domain.
     """
 
@@ -202,14 +201,12 @@ def _make_domains(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Doma
     seen_name, seen, ignored = read_seen_concepts(recipe.seen, taxonomy, drop_unknown=recipe.drop_unknown)
     known = sorted(set(own).intersection(seen))
     measure = read_measure(recipe.measure, taxonomy, recipe.vectors)
-    funnel: list[FunnelStep] = []
     if isinstance(recipe.levels, str):
         levels = _read_own_levels(recipe.levels, dataset.id, own, seen)
         size = min(len(level.concepts) for level in levels.levels)
         why = dict.fromkeys(ids, f"in no level of {Path(recipe.levels).name}")
     else:
         eligible = run_funnel(taxonomy, own, filters_for(taxonomy, own, seen))
-        funnel = [FunnelStep(step.name, step.dropped, step.left) for step in eligible.steps]
         size = recipe.size or min(len(eligible.concepts) // recipe.levels, len(known))
         if size < 2:
             raise DataError(
@@ -228,7 +225,7 @@ def _make_domains(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Doma
     }
     record = _record(dataset, domains, reasons | {label: why[i] for label, i in enumerate(ids) if i}, ids)
     notes = (f"{len(ignored):,} seen concepts are not in the ontology: {some(ignored)}",) if ignored else ()
-    account = DomainDetails(seen_name, levels.measure, len(ids), size, tuple(funnel))
+    account = DomainDetails(seen_name, levels.measure)
     return Domains(domains, account, replace(record, notes=notes))
 
 
@@ -291,23 +288,14 @@ def _class_ids(dataset: Dataset, taxonomy: Taxonomy, recipe: DomainRecipe) -> tu
         )
     unknown = [label for label, reason in reasons.items() if reason != "no WordNet id"]
     if unknown and not recipe.drop_unknown:
+        lost = [names[label] for label in unknown]
+        with_ids = [f"{names[label]!r} has {wnids[label]}" for label in unknown]
+        words = listed(with_ids, 5) if wordnet else list_unknown(lost, taxonomy.ids)
         raise DataError(
             f"{len(unknown):,} of {len(names):,} classes of {dataset.id!r} are not in "
-            f"{_unknown_words(dataset, taxonomy, recipe, unknown)}. Correct them, or use --drop-unknown."
+            f"{'WordNet' if wordnet else Path(recipe.ontology).name}: {words}. Correct them, or use --drop-unknown."
         )
     return ids, reasons
-
-
-def _unknown_words(dataset: Dataset, taxonomy: Taxonomy, recipe: DomainRecipe, unknown: Sequence[int]) -> str:
-    names = [dataset.class_names[label] for label in unknown]
-    if not isinstance(taxonomy, WordNet):
-        return f"{Path(recipe.ontology).name}: {list_unknown(names, taxonomy.ids)}"
-    near = match_classes(taxonomy, names)
-    words = [
-        f"{match.name!r} has {dataset.wnids[label]}" + (f" (did you mean {match.wnid}?)" if match.wnid else "")
-        for label, match in zip(unknown, near, strict=True)
-    ]
-    return f"WordNet: {listed(words, 5)}"
 
 
 def read_seen_concepts(

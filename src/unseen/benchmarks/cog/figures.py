@@ -318,7 +318,6 @@ class Request:
         cards: model cards by id.
         baseline: name or id of the model that others are compared with; by default the first one that was trained.
         models: names, ids or patterns of the models to show; by default all.
-        category: category of models, such as "self-supervision"; by default all.
         levels: levels of few-shot charts; by default the first, the middle and the last, and "all" for every one.
         setting: NAME=VALUE, if a study has several settings.
         picture: returns pictures of classes.
@@ -331,7 +330,6 @@ class Request:
     cards: Mapping[str, ModelCard] | None = None
     baseline: str | None = None
     models: Sequence[str] = ()
-    category: str | None = None
     levels: Sequence[str] = ()
     setting: Sequence[str] = ()
     picture: Picture = lambda dataset, name: ""
@@ -370,10 +368,9 @@ class Request:
 
     def chosen(self, keys: Mapping[str, Key], base: str = "") -> dict[str, Key]:
         """Return the legend entries of the requested models and of `base`."""
-        own = {m: key for m, key in keys.items() if self.category in (None, key.group) and self._matches(m, key)}
+        own = {model: key for model, key in keys.items() if self._matches(model, key)}
         if not own:
-            known = list(keys) if self.models else sorted({key.group for key in keys.values()})
-            raise UnknownNameError("model or category", ", ".join(self.models) or str(self.category), known)
+            raise UnknownNameError("model", ", ".join(self.models), keys)
         return own | ({base: keys[base]} if base else {})
 
     def _matches(self, model: str, key: Key) -> bool:
@@ -474,14 +471,13 @@ def _draw_ranking(request: Request) -> Drawn:
     view = request.view()
     own = {s.concept: s for s in view.concepts if s.level != SEEN}
     account = CogDetails.of(view.group.results[0]).domains
-    left = account.funnel[-1].left - len(own) if account.funnel else 0
     chart = _ranking_chart(
         [(s.similarity, s.concept, s.level) for s in own.values()],
         lambda concept: own[concept].name,
         lambda concept: view.picture(own[concept].dataset, own[concept].name),
         f"{account.measure} similarity to {account.seen}",
     )
-    return chart, [f"{left} eligible concepts fell between levels and are not drawn."] if left > 0 else []
+    return chart, []
 
 
 def _draw_kin(request: Request) -> Drawn:
@@ -569,7 +565,7 @@ def draw(kind: str, request: Request) -> Drawn:
     """Return the figure of a name, and sentences on what it shows.
 
     Raises:
-        UnknownNameError: an unknown kind, model or category.
+        UnknownNameError: an unknown kind or model.
         DataError: there are no results for it.
     """
     if kind not in FIGURES:

@@ -1,7 +1,7 @@
 """The tables of a CoG for all outputs, and its sections of the page: levels of unseen concepts, and fine-tuning.
 
-Tables:     D to I of the supplement (one per number of training images), the funnel (section 3.2 of the paper), every
-            concept, and frozen features relative to fine-tuning (C.2)
+Tables:     D to I of the supplement (one per number of training images), every concept, and frozen features relative to
+            fine-tuning (C.2)
 """
 
 from __future__ import annotations
@@ -97,18 +97,6 @@ def level_tables(group: Group, scores: Sequence[LevelScore], names: DisplayNames
         folded = control or shots != ALL
         found += [replace(table, caption=caption, folded=folded) for table in grid_tables(grid, names)]
     return found
-
-
-def _funnel_table(view: View) -> Table | None:
-    """Return how many classes each filter left, from the dataset to the levels; None if this is unknown."""
-    account = CogDetails.of(view.group.results[0]).domains
-    if not account.funnel:
-        return None
-    rows = [[TableCell("classes of the dataset"), TableCell(), _count(account.classes)]]
-    rows += [[TableCell(step.filter), _count(step.dropped), _count(step.left)] for step in account.funnel]
-    classes = counted(account.classes, "class", "classes")
-    caption = f"The funnel: {classes}, {account.funnel[-1].left:,} eligible as unseen concepts"
-    return Table(caption, ["filter", "dropped", "left"], rows)
 
 
 def _concept_tables(view: View) -> Iterator[Table]:
@@ -268,7 +256,6 @@ cog_section = SectionSpec[View](
         _trends,
         _figures,
         lambda view: level_tables(view.group, view.scores, {**view.datasets, **view.names}),
-        folded(_funnel_table),
         folded(_concept_tables),
     ),
     common=(_older,),

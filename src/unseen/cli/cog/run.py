@@ -205,7 +205,6 @@ def chart(
     models: Annotated[
         list[str] | None, Option("--models", metavar="NAME ...", help="Models: ids, names or patterns.")
     ] = None,
-    category: Annotated[str | None, Option(help="Category of models, such as self-supervision.")] = None,
     baseline: Annotated[str | None, Option(help="The model that others are compared with.")] = None,
     level: Annotated[
         list[str] | None,
@@ -233,7 +232,6 @@ def chart(
         cards=model_cards_of(results),
         baseline=baseline,
         models=split_names(models),
-        category=category,
         levels=split_names(level),
         setting=setting or (),
         picture=class_pictures(bench.dataset, size=104),
