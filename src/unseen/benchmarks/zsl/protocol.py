@@ -189,7 +189,9 @@ class ZslBenchmark(PromptOptions, Benchmark):
         test = self.assemble(self.inputs(bench, model, self.test_on))[0] if self.test_on else None
         results = self.results(cells, self.inputs(bench, model, name), bench.recorder, test, look=True)
         for number, result in enumerate(results, 1):
-            bench.progress.note(f"{number}/{len(cells)} {_summary(result)}")
+            shown = [f"{m} {100 * result.metrics[m]:.1f} %" for m in ("zsl", "H") if m in result.metrics]
+            text = f"{parameters_of(result).method}: {result.error or ', '.join(shown)} ({result.seconds:.0f} s)"
+            bench.progress.note(f"{number}/{len(cells)} {text}")
             yield result
 
     def results(
@@ -377,9 +379,3 @@ class ZslBenchmark(PromptOptions, Benchmark):
         seen, tested = np.intersect1d(division.seen, seen), np.intersect1d(division.unseen, tested)
         folds = division.folds or draw_folds(seen, names, wnids, seed)
         return replace(division, seen=seen, unseen=tested, folds=folds), lost
-
-
-def _summary(result: Result) -> str:
-    """Return a progress line on a finished method."""
-    shown = ", ".join(f"{m} {100 * result.metrics[m]:.1f} %" for m in ("zsl", "H") if m in result.metrics)
-    return f"{parameters_of(result).method}: {result.error or shown} ({result.seconds:.0f} s)"
