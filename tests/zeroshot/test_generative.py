@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from unseen.zeroshot import FCLSWGAN, Problem
-from unseen.zeroshot.f_clswgan import Layers
+from unseen.zeroshot.f_clswgan import linear
 
 KINDS = [FCLSWGAN]
 
@@ -60,16 +60,17 @@ def test_a_grid_gives_what_single_fits_give(kind: type, small_problem: Problem) 
 def test_the_gradient_of_the_critic_is_that_of_autograd() -> None:
     """f-CLSWGAN writes the gradient of D with respect to an image out; the penalty and its own gradient follow."""
     d, a, h = 5, 3, 7
-    D = Layers({"D1": (d + a, h), "D2": (h, 1)}, torch.Generator().manual_seed(1), "cpu")
+    random = torch.Generator().manual_seed(1)
+    d1, d2 = linear(d + a, h, random), linear(h, 1, random)
     x, s = torch.randn(4, d, requires_grad=True), torch.randn(4, a)
-    inner = D("D1", torch.cat([x, s], 1))
-    said = D("D2", torch.nn.functional.leaky_relu(inner, 0.2))[:, 0]
+    inner = d1(torch.cat([x, s], 1))
+    said = d2(torch.nn.functional.leaky_relu(inner, 0.2))[:, 0]
     (wanted,) = torch.autograd.grad(said.sum(), x, create_graph=True)
-    slopes = torch.where(inner > 0, 1.0, 0.2) * D.tensors["D2.weight"][:, 0]
-    found = slopes @ D.tensors["D1.weight"][:d].T
+    slopes = torch.where(inner > 0, 1.0, 0.2) * d2.weight[0]
+    found = slopes @ d1.weight[:, :d]
     torch.testing.assert_close(found, wanted)
     penalties = [((g.norm(dim=1) - 1) ** 2).mean() for g in (found, wanted)]
-    ours, theirs = (torch.autograd.grad(p, D.tensors["D1.weight"], retain_graph=True)[0] for p in penalties)
+    ours, theirs = (torch.autograd.grad(p, d1.weight, retain_graph=True)[0] for p in penalties)
     torch.testing.assert_close(ours, theirs)
 
 

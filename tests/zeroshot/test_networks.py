@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy, leaky_relu, relu
 
 from unseen.zeroshot import FCLSWGAN
-from unseen.zeroshot.f_clswgan import Layers, torch_training
+from unseen.zeroshot.f_clswgan import linear, torch_training
 from unseen.zeroshot.logistic import fit_logistic
 
 N, D, A, H = 24, 6, 4, 8
@@ -44,10 +44,10 @@ def step(loss: torch.Tensor, adam: torch.optim.Adam) -> None:
     adam.step()
 
 
-def same(found: dict[str, np.ndarray], wanted: Weights, atol: float) -> None:
-    for name, value in wanted.items():
-        key = name.replace(" bias", ".bias") if "bias" in name else f"{name}.weight"
-        np.testing.assert_allclose(found[key], value.detach().numpy(), atol=atol, err_msg=name)
+def same(found: torch.nn.Sequential, wanted: Weights, atol: float) -> None:
+    for number, name in ((0, "G1"), (2, "G2")):
+        np.testing.assert_allclose(found[number].weight.detach().T, wanted[name].detach(), atol=atol)
+        np.testing.assert_allclose(found[number].bias.detach(), wanted[f"{name} bias"].detach(), atol=atol)
 
 
 def test_f_clswgan_takes_the_steps_of_its_paper(
@@ -86,17 +86,16 @@ def test_f_clswgan_takes_the_steps_of_its_paper(
         fake = generate(s_all[rows])
         wrong = cross_entropy(fake @ judge[:-1] + judge[-1], truth[rows])
         step(beta * wrong - says(fake, s_all[rows]).mean(), adams[1])
-    same(method.weights_, G, atol=1e-4)
+    same(method.generator_, G, atol=1e-4)
 
 
 def test_first_weights_fill_the_range_of_glorot() -> None:
-    layers = Layers({"a": (40, 60)}, torch.Generator().manual_seed(0), "cpu")
-    weights = {name: value.detach().numpy() for name, value in layers.tensors.items()}
-    reach = np.sqrt(6 / 100)
-    assert 0.99 * reach < weights["a.weight"].max() <= reach
-    assert -reach <= weights["a.weight"].min() < -0.99 * reach
-    assert weights["a.weight"].std() == pytest.approx(reach / np.sqrt(3), rel=0.05)
-    assert not weights["a.bias"].any()
+    layer = linear(40, 60, torch.Generator().manual_seed(0))
+    weights, reach = layer.weight.detach().numpy(), np.sqrt(6 / 100)
+    assert 0.99 * reach < weights.max() <= reach
+    assert -reach <= weights.min() < -0.99 * reach
+    assert weights.std() == pytest.approx(reach / np.sqrt(3), rel=0.05)
+    assert not layer.bias.any()
 
 
 def test_training_on_a_cpu_has_one_thread_and_gives_the_others_back() -> None:
@@ -118,6 +117,6 @@ def test_an_epoch_of_f_clswgan_is_a_pass_of_its_generator(
     for least in (1, 3, 4):
         monkeypatch.setattr("unseen.zeroshot.f_clswgan._LEAST_STEPS", least)
         method = FCLSWGAN(epochs=1, batch_size=10, critic_steps=1, hidden=H, device="cpu").fit(*images)
-        found[least] = method.weights_["G1.weight"]
+        found[least] = method.generator_[0].weight.detach().numpy()
     np.testing.assert_array_equal(found[1], found[3])
     assert not np.array_equal(found[3], found[4])

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from zlib import crc32
@@ -94,21 +95,23 @@ class FCLSWGAN(EarlyStoppedMethod, key="f-CLSWGAN"):
         import torch
 
         images, embeddings, labels, W, bias = data
-        (n, d), a, h, device = images.shape, embeddings.shape[1], self.hidden, images.device
-        G = Layers({"G1": (2 * a, h), "G2": (h, d)}, random, device)
-        D = Layers({"D1": (d + a, h), "D2": (h, 1)}, random, device)
-        adams = [torch.optim.Adam(net.tensors.values(), self.learning_rate, betas=(0.5, 0.999)) for net in (D, G)]
-        leaky = torch.nn.functional.leaky_relu
+        (n, d), a, h = images.shape, embeddings.shape[1], self.hidden
+        g1, g2, d1, d2 = (linear(*size, random).to(images.device) for size in ((2 * a, h), (h, d), (d + a, h), (h, 1)))
+        G = torch.nn.Sequential(g1, torch.nn.LeakyReLU(_SLOPE), g2, torch.nn.ReLU())
+        adams = [
+            torch.optim.Adam(net.parameters(), self.learning_rate, betas=(0.5, 0.999))
+            for net in (torch.nn.Sequential(d1, d2), G)
+        ]
 
         def generate(s: Tensor) -> Tensor:
-            noise = torch.randn(len(s), a, generator=random).to(device)
-            return torch.relu(G("G2", leaky(G("G1", torch.cat([noise, s], 1)), _SLOPE)))
+            found: Tensor = G(torch.cat([torch.randn(len(s), a, generator=random).to(s.device), s], 1))
+            return found
 
         def critic(x: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
             """Return the output of D for each image, and its gradient with respect to the image."""
-            inner = D("D1", torch.cat([x, s], 1))
-            slopes = torch.where(inner > 0, 1.0, _SLOPE) * D.tensors["D2.weight"][:, 0]
-            return D("D2", leaky(inner, _SLOPE))[:, 0], slopes @ D.tensors["D1.weight"][:d].T
+            inner = d1(torch.cat([x, s], 1))
+            slopes = torch.where(inner > 0, 1.0, _SLOPE) * d2.weight[0]
+            return d2(torch.nn.functional.leaky_relu(inner, _SLOPE))[:, 0], slopes @ d1.weight[:, :d]
 
         def step(loss: Tensor, adam: Optimizer) -> None:
             adam.zero_grad()
@@ -123,7 +126,7 @@ class FCLSWGAN(EarlyStoppedMethod, key="f-CLSWGAN"):
                     x, s = images[rows], embeddings[labels[rows]]
                     with torch.no_grad():
                         fake = generate(s)
-                    mix = torch.rand(len(x), 1, generator=random).to(device)
+                    mix = torch.rand(len(x), 1, generator=random).to(x.device)
                     output = critic(torch.cat([x, fake]), torch.cat([s, s]))[0].view(2, -1).mean(1)
                     flat = ((critic(mix * x + (1 - mix) * fake, s)[1].norm(dim=1) - 1) ** 2).mean()
                     step(output[1] - output[0] + self.penalty * flat, adams[0])  # Eq. (2)
@@ -131,7 +134,7 @@ class FCLSWGAN(EarlyStoppedMethod, key="f-CLSWGAN"):
                 fake = generate(embeddings[label])
                 wrong = torch.nn.functional.cross_entropy(fake @ W + bias, label)  # Eq. (3)
                 step(self.beta * wrong - critic(fake, embeddings[label])[0].mean(), adams[1])  # Eq. (4)
-            self.weights_ = {name: value.detach().cpu().numpy() for name, value in G.tensors.items()}
+            self.generator_ = deepcopy(G).cpu()
             self.classifier_: tuple[object, FloatArray] | None = None
             yield
 
@@ -140,10 +143,10 @@ class FCLSWGAN(EarlyStoppedMethod, key="f-CLSWGAN"):
 
     def _generated(self, s: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return (n, d): one generated feature vector for each row of the embeddings s."""
+        import torch
+
         noise = rng.standard_normal(s.shape).astype(np.float32)
-        w = self.weights_
-        inner = np.concatenate([noise, s], 1) @ w["G1.weight"] + w["G1.bias"]
-        return np.asarray(np.maximum(np.maximum(inner, _SLOPE * inner) @ w["G2.weight"] + w["G2.bias"], 0))
+        return np.asarray(self.generator_(torch.from_numpy(np.concatenate([noise, s], 1))).detach())
 
     def _classifier(self, S: FloatArray) -> FloatArray:
         """Return (d + 1, c) weights of softmax regression among the candidates, trained once for each S."""
@@ -172,21 +175,16 @@ class FCLSWGAN(EarlyStoppedMethod, key="f-CLSWGAN"):
         return predict_logistic(self._scaled(X), self._classifier(S))
 
 
-class Layers:
-    """Linear layers: weights sampled by a seed, the same on every device."""
+def linear(before: int, after: int, random: torch.Generator) -> torch.nn.Linear:
+    """Return a linear layer with weights in Glorot's range, the same on every device, and biases 0."""
+    import torch
 
-    def __init__(self, sizes: dict[str, tuple[int, int]], random: torch.Generator, device: torch.device | str) -> None:
-        import torch
-
-        self.tensors: dict[str, Tensor] = {}
-        for name, (before, after) in sizes.items():
-            reach = (6 / (before + after)) ** 0.5  # Glorot's range
-            weights = (2 * torch.rand(before, after, generator=random) - 1) * reach
-            self.tensors[f"{name}.weight"] = weights.to(device).requires_grad_()
-            self.tensors[f"{name}.bias"] = torch.zeros(after, device=device).requires_grad_()
-
-    def __call__(self, name: str, x: Tensor) -> Tensor:
-        return x @ self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+    layer = torch.nn.Linear(before, after, device="meta").to_empty(device="cpu")
+    reach = (6 / (before + after)) ** 0.5
+    with torch.no_grad():
+        layer.weight.copy_((2 * torch.rand(before, after, generator=random) - 1).T * reach)
+        layer.bias.zero_()
+    return layer
 
 
 @contextmanager

@@ -169,7 +169,11 @@ def test_the_page_shows_the_data(release: Path, run_zsl: RunZsl, tmp_path: Path)
     assert "AWA1: t-SNE of xlsa17:res101" in page
     twice = [replace(r, cell=replace(r.cell, dataset=r.cell.dataset.replace("AWA1", "AWA2"))) for r in results]
     titles = [figure.title for figure in look_figures([*results, *twice])]
-    assert titles == ["Images per class: AWA1, AWA2", *(f"AWA{n}: t-SNE of xlsa17:res101" for n in (1, 2))]
+    both = (
+        ("Images per class: AWA1", "AWA1: t-SNE of xlsa17:res101"),
+        ("Images per class: AWA2", "AWA2: t-SNE of xlsa17:res101"),
+    )
+    assert titles == [title for pair in both for title in pair]
 
 
 def test_all_is_the_five_datasets_in_studies_and_python() -> None:

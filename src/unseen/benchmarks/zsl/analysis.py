@@ -21,6 +21,7 @@ from unseen.benchmarks.zsl.published import table
 from unseen.core.errors import UsageError
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
+from unseen.data.sources.features import ZERO_SHOT
 from unseen.metrics import Friedman, RankTable, friedman_test, nemenyi_difference, rank_methods
 from unseen.results import Group, comparable
 from unseen.results.info import metric_style
@@ -170,27 +171,25 @@ def ranks_by_setting(results: Sequence[Result], metric: str) -> list[MethodRanks
 
 def dataset_sizes(datasets: Sequence[Dataset]) -> Table:
     """Return Table 1 for some datasets, the number of the paper in brackets if it differs."""
-    heads = ["dataset", "attributes", "classes", "test classes", "images", "trainval", "test seen", "test unseen"]
     rows = []
     for dataset in datasets:
         name, split = short_name(dataset.id), str(getattr(dataset, "protocol", ""))
         attributes = getattr(dataset, "attributes", None)
         sizes = {part: len(images) for part, images in dataset.splits.items()}
-        paper = ["attributes", "classes", "test_classes", "images"]
-        paper += ["ss_train", "", "ss_test"] if split == "SS" else ["ps_train", "ps_test_seen", "ps_test_unseen"]
-        own = [
-            0 if attributes is None else attributes.shape[1],
-            len(dataset.class_names),
-            len(np.unique(dataset.split("test_unseen").labels)) if "test_unseen" in sizes else 0,
-            sum(sizes.values()),
-            *(sizes.get(part, 0) for part in ("trainval", "test_seen", "test_unseen")),
-        ]
-        printed = [table(1).value(name, column) for column in paper]
-        cells = [
-            TableCell(f"{o:,}" + ("" if p is None or p == o else f" ({p:,.0f})"), o)
-            for o, p in zip(own, printed, strict=True)
-        ]
-        rows.append([TableCell(f"{name} {split}".strip()), *cells])
+        own = {
+            "attributes": 0 if attributes is None else attributes.shape[1],
+            "classes": len(dataset.class_names),
+            "test_classes": len(np.unique(dataset.split("test_unseen").labels)) if "test_unseen" in sizes else 0,
+            "images": sum(sizes.values()),
+            **{part: sizes.get(part, 0) for part in ZERO_SHOT},
+        }
+        cells = [TableCell(f"{name} {split}".strip())]
+        for column, value in own.items():
+            part = f"{split.lower()}_{column.replace('trainval', 'train')}"  # as Table 1 calls the parts of a split
+            paper = table(1).value(name, part if column in ZERO_SHOT else column)
+            cells.append(TableCell(f"{value:,}" + ("" if paper in (None, value) else f" ({paper:,.0f})"), value))
+        rows.append(cells)
+    heads = ["dataset", "attributes", "classes", "test classes", "images", "trainval", "test seen", "test unseen"]
     return Table("datasets; the paper's Table 1 in brackets where it differs", heads, rows)
 
 

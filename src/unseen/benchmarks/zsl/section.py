@@ -201,33 +201,30 @@ def _rank_figures(content: _Content) -> Iterator[Figure]:
 
 
 def look_figures(results: Sequence[Result]) -> list[Figure]:
-    """Draw Fig. 2: bars of images per class, datasets of the same classes together, and a map per model and dataset."""
-    maps: dict[str, Figure] = {}
-    bars: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
+    """Draw Fig. 2: bars of images per class for each dataset, and a map of its test images for each model."""
+    found: dict[str, Figure] = {}
     hidden = Axis(kind="number", hidden=True)
     for result in results:
         look, split = Look.read(details_of(result).look), parameters_of(result).split
         name = short_name(result.cell.dataset) + (" SS" if split == "SS" else "")
-        if look.classes:
+        title = f"Images per class: {name}"
+        if look.classes and title not in found:
             pairs = sorted(zip(look.classes, look.counts, strict=True), key=lambda pair: -pair[1])
-            rows = [{"dataset": name, "class": own, "value": count} for own, count in pairs]
-            bars.setdefault(look.classes, {}).setdefault(name, rows)
+            rows: list[dict[str, Any]] = [{"class": own, "value": count} for own, count in pairs]
+            axis = Axis("images", kind="number", zero=True)
+            chart = Bars(rows=rows, y="class", series="", x=axis, vertical=True)
+            found[title] = Figure(title, chart, caption="All splits (Fig. 2).", wide=True)
         title = f"{name}: t-SNE of {result.cell.model}"
-        if look.x and title not in maps:
+        if look.x and title not in found:
             places = zip(look.x, look.y, look.labels, strict=True)
             rows = [{"class": look.classes[c], "x": x, "value": y} for x, y, c in places]
-            maps[title] = Figure(
+            found[title] = Figure(
                 title,
                 Scatter(rows=rows, series="class", x_axis=hidden, y=hidden, tooltip={"class": "class"}),
                 f"{len(look.x)} images of the test classes of {name} in the plane, coloured by class.",
                 "Images of the test classes alone, by their features; images that are near are alike (Fig. 2).",
             )
-    axis, found = Axis("images", kind="number", zero=True), []
-    for own in bars.values():
-        rows = [row for rows in own.values() for row in rows]
-        chart = Bars(rows=rows, y="class", series="dataset", x=axis, vertical=True)
-        found.append(Figure(f"Images per class: {', '.join(own)}", chart, caption="All splits (Fig. 2).", wide=True))
-    return [*found, *maps.values()]
+    return list(found.values())
 
 
 zsl_section: SectionSpec[_Content] = SectionSpec(
