@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from unseen.data import Dataset, Split, load_dataset
 from unseen.data.subset import select
 from unseen.finetuning.data import TrainingBatches
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
-from unseen.finetuning.trainer import UnitLinear, _precision, feeders, is_out_of_memory, probe_head
+from unseen.finetuning.trainer import Trainer, UnitLinear, _precision, feeders, is_out_of_memory, probe_head
 from unseen.finetuning.views import EvalView, TrainView
 from unseen.probes.estimators import LinearProbe
 from unseen.probes.solvers import StepSchedule
@@ -340,3 +342,29 @@ def test_on_photographs_every_rate_of_the_grid_is_stable_and_matches_the_frozen_
             found = run(rate, seed, 30)
             assert found.diverged_at == 0
             assert found.top1 >= frozen, (rate, seed)
+
+
+def test_a_step_does_not_wait_for_the_device(
+    backbone: Backbone, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values of tensors are read at the points of the history alone."""
+    read: list[str] = []
+    for name in ("item", "__float__", "__bool__", "__int__"):
+        true = getattr(torch.Tensor, name)
+        monkeypatch.setattr(torch.Tensor, name, lambda self, true=true, name=name: read.append(name) or true(self))
+    monkeypatch.setattr("unseen.finetuning.trainer._HISTORY_POINTS", 3)
+    steps: list[int] = []
+    options = FinetuneOptions(device="cpu", clip=1.0)
+    found = tune(backbone, data, steps=9, options=options, progress=lambda done, *_: steps.append(len(read)))
+    assert [after - before for before, after in pairwise(steps)] == [0, 1, 0, 0, 1, 0, 0, 1]
+    assert len(found.history) == 3
+
+
+def test_copies_to_a_gpu_are_pinned_and_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: made.append("pinned") or self)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, *where, **how: made.append((*where, how)) or self)
+    for device in ("cpu", "cuda"):
+        Trainer._move(SimpleNamespace(device=torch.device(device)), np.zeros(3, np.uint8))  # type: ignore[arg-type]
+    waiting = {"non_blocking": True}
+    assert made == [(torch.device("cpu"), waiting), "pinned", (torch.device("cuda"), waiting)]

@@ -131,11 +131,8 @@ def evaluation_batches(
     images: Split, view: Callable[[Image.Image], Pixels], *, side: int, batch_size: int, workers: int = 0
 ) -> Iterator[Batch]:
     """Return batches of consecutive images of a split, transformed by `view` to (side, side, 3)."""
-    jobs = (
-        (number, np.arange(start, min(start + batch_size, len(images)), dtype=np.int64))
-        for number, start in enumerate(range(0, len(images), batch_size))
-    )
-    return load_batches(ImageView(images, view, side), jobs, batch_size, workers)
+    parts = np.split(np.arange(len(images)), range(batch_size, len(images), batch_size))
+    return load_batches(ImageView(images, view, side), enumerate(parts), batch_size, workers)
 
 
 def micro_batches(count: int, size: int) -> Sequence[slice]:

@@ -23,8 +23,6 @@ import copy
 import dataclasses
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,20 +122,6 @@ class FinetuneResult:
     head: nn.Linear
 
 
-@contextmanager
-def advised_on_memory(batch_size: int) -> Iterator[None]:
-    """Turn the out-of-memory errors of Python and PyTorch into an `OutOfMemoryError` that states what to do."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise OutOfMemoryError(
-            f"out of memory in fine-tuning, also with one image per forward pass (batch size {batch_size}): "
-            f"{first_line(error)} Use a smaller model or image size."
-        ) from error
-
-
 def finetune(
     backbone: Backbone,
     train: Split,
@@ -183,18 +167,23 @@ def finetune(
     settings += [digest(head.weight.detach().cpu().numpy().tobytes().hex())] if head is not None else []
     stop = EarlyStop(held_out, checks) if held_out is not None else None
     identity = digest([backbone.weights, train.fingerprint, backbone.preprocessing.to_dict(), settings])
-    with (
-        advised_on_memory(batch_size),
-        torch.random.fork_rng(devices=range(torch.cuda.device_count())),
-    ):
-        torch.manual_seed(seed)
-        schedule = Schedule(classes, steps, learning_rate, batch_size, seed)
-        trainer = Trainer(backbone, train, schedule, options, stop, head)
-        trainer.run(checkpoint, identity, progress)
-        if stop is not None:
-            stop.restore(trainer)
-        began = time.perf_counter()
-        predictions, unreadable = trainer.predict(test)
+    try:
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(seed)
+            schedule = Schedule(classes, steps, learning_rate, batch_size, seed)
+            trainer = Trainer(backbone, train, schedule, options, stop, head)
+            trainer.run(checkpoint, identity, progress)
+            if stop is not None:
+                stop.restore(trainer)
+            began = time.perf_counter()
+            predictions, unreadable = trainer.predict(test)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemoryError(
+            f"out of memory in fine-tuning, also with one image per forward pass (batch size {batch_size}): "
+            f"{first_line(error)} Use a smaller model or image size."
+        ) from error
     readable = predictions >= 0
     lost = [("train", train, trainer.batches.unreadable), ("test", test, unreadable)]
     lost += [("val", stop.images, stop.unreadable)] if stop is not None else []

@@ -197,7 +197,9 @@ class Trainer:
         prepare(backbone, self.module, options.adaptation, options.adaptation_size)
         self.module = self.module.to(self.device)
         if self.device.type == "cuda":
-            self.module = self.module.to(memory_format=torch.channels_last)
+            for parameter in self.module.parameters():
+                if parameter.ndim == 4:
+                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
         self.head = empty_head(options.start, backbone.feature_dim, schedule.classes).to(self.device)
         self.trainable = count_trainable(backbone, self.module, self.head)
         warmup = default_warmup(self.steps) if options.warmup is None else options.warmup

@@ -158,12 +158,6 @@ def test_linear_results_are_whole(bench: Workbench, small_model: str) -> None:
         assert result.metrics["top1_low"] <= result.metrics["top1"] <= result.metrics["top1_high"]
         assert len(result.sweep) == 4
         assert result.details["chosen"]["steps"] in (20, 40)
-        assert result.details["task"] == {
-            "name": "sprites-location",
-            "title": "Sprites-Location",
-            "group": "structured",
-            "data": "sprites",
-        }
         assert result.details["train_images"] == 72
         correct = unpack_correct(result.details["correct"])
         assert len(correct) == result.details["test_images"]

@@ -91,11 +91,6 @@ class ModelScores:
     trainable: int = 0
 
     @property
-    def table(self) -> Adaptation:
-        """Return the published table that it compares with."""
-        return VtabParameters(self.adaptation, self.sweep).table
-
-    @property
     def way(self) -> str:
         """Return how the model was adapted, in words."""
         words = [_WAYS.get(self.adaptation, self.adaptation), "" if self.sweep == "lightweight" else self.sweep]
@@ -270,7 +265,8 @@ def score_matrix(rows: Sequence[ModelScores]) -> tuple[list[TaskInfo], FloatArra
 
 def kind_means(size: Size) -> list[dict[str, str | float]]:
     """Return the mean over published methods per kind and group of tasks, with one deviation (Figure 2)."""
-    table, found = score_table("lightweight", size), []
+    found: list[dict[str, str | float]] = []
+    table = score_table("lightweight", size)
     groups = np.array([task.group for task in vtab_tasks().values()])
     for (kind, methods), group in product(paper_tables().kinds.items(), GROUPS):
         means = table.scores[np.isin(table.methods, methods)][:, groups == group].mean(axis=1) / 100

@@ -15,6 +15,7 @@ from unseen.benchmarks.vtab.analysis import (
     scores_of,
     vtab_settings,
 )
+from unseen.benchmarks.vtab.info import VtabParameters
 from unseen.benchmarks.vtab.published_tables import Size, TaskInfo, task_info
 from unseen.core.errors import DataError
 from unseen.core.records import Result
@@ -191,7 +192,8 @@ def rank(own: Sequence[ModelScores], literature: Sequence[ModelScores] = (), *, 
         own: rows of the user's models.
         literature: published rows beside those of the table that the first row compares with.
     """
-    table, size, tasks = own[0].table, own[0].size, reference_tasks(own)
+    table, size = VtabParameters(own[0].adaptation, own[0].sweep).table, own[0].size
+    tasks = reference_tasks(own)
     whole = [row for row in own if row.summaries.keys() >= tasks.keys()]
     intact = [row for row in whole if row.incomplete.keys().isdisjoint(tasks)]
     ranked, note = intact or whole, "" if intact else "Data are incomplete: not comparable with published numbers."

@@ -88,7 +88,7 @@ def subset_table(table: ScoreTable, size: Size, count: int = 5) -> Table:
     printed = [row for row in paper_tables().table5 if row.size == size]
     subsets = [([table.tasks.index(task) for task in row.tasks], "{:.3f} ± {:.3f}".format(*row.tau)) for row in printed]
     subsets += [(each, "") for each in search.subsets[:count].tolist()]
-    rows = []
+    rows: list[list[str | int]] = []
     for tasks, paper in subsets:
         tau, better = search.tau_of(tasks)
         rows.append([", ".join(titles[task] for task in tasks), paper, f"{tau:.3f}", better + 1])

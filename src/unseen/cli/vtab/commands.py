@@ -80,7 +80,6 @@ def fetch(
 ) -> None:
     folder = (root or default_root()).expanduser()
     names = list(vtab_tasks()) if tasks == ["all"] else tasks
-    seen: set[str] = set()
     last: dict[str, int] = {}
 
     def tell(name: str, done: int, size: int) -> None:
@@ -90,16 +89,14 @@ def fetch(
             say(f"{name}: {done:,} of {size:,} bytes", error=True)
 
     failed: list[str] = []
-    for task in map(vtab_task, names):
-        if task.data in seen:
-            continue
-        seen.add(task.data)
+    chosen = {task.data: task for task in map(vtab_task, names)}  # tasks share files
+    for task in chosen.values():
         try:
             for path in fetch_task(task, folder, tell):
                 say(f"{task.name}: {path}, {path.stat().st_size:,} bytes")
         except DataError as error:
             failed.append(str(error))
-    if len(failed) < len(seen):
+    if len(failed) < len(chosen):
         say(f"Next: unseen vtab check {folder}")
     if failed:
         raise DataError(" ".join(failed))

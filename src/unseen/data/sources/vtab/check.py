@@ -18,7 +18,7 @@ import msgspec
 from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.files import Checksum, download, read_toml
 from unseen.core.guard import guarded
-from unseen.data.sources.vtab.examples import Examples, content_hash
+from unseen.data.sources.vtab.examples import Examples, content_hash, split_hash
 from unseen.data.sources.vtab.source import FORMS, LoadedTask, expected_sizes, how_to_get, locate, read_task
 from unseen.data.sources.vtab.tasks import VtabTask, files_of, vtab_tasks
 
@@ -105,7 +105,7 @@ def _inspect(status: TaskStatus, loaded: LoadedTask, *, hashes: bool) -> TaskSta
         state="incomplete" if problems else "ready",
         sizes=sizes,
         selection=loaded.selection,
-        split_hash=loaded.split_hash,
+        split_hash=split_hash(loaded.examples),
         hash=digest,
         advice="; ".join(problems),
         lost=lost,

@@ -62,13 +62,11 @@ class LoadedTask:
 
     Attributes:
         selection: one clause on whose choice of examples this is.
-        split_hash: of the chosen examples, by what TFDS calls them; "" if unknown.
     """
 
     examples: Mapping[str, Examples]
     dataset: Dataset
     selection: str
-    split_hash: str
 
 
 class VtabSource(DatasetSource):
@@ -125,12 +123,11 @@ def read_task(task: VtabTask, found: Location, *, size: str = "1000") -> LoadedT
     _refuse_overlap(task, splits)
     shared = task.data != task.name and found.kind in ("tfds", "original")
     provenance, selection = _provenance(found.kind, splits, size)
-    chosen = split_hash(splits)
     known = list(splits["test"].class_names)
     dataset = Dataset(
         card=replace(
             task.card,
-            notes=f"{OPTIONS}; examples: {selection}; split hash {chosen or 'unknown'}",
+            notes=f"{OPTIONS}; examples: {selection}; split hash {split_hash(splits) or 'unknown'}",
         ),
         class_names=known if len(known) == task.classes else list(map(str, range(task.classes))),
         splits={split: _labelled(task, examples, found.kind, shared=shared) for split, examples in splits.items()},
@@ -139,7 +136,7 @@ def read_task(task: VtabTask, found: Location, *, size: str = "1000") -> LoadedT
         record=RunRecord(provenance=provenance),
         expected=expected_sizes(task, size),
     )
-    return LoadedTask(splits, dataset, selection, chosen)
+    return LoadedTask(splits, dataset, selection)
 
 
 def expected_sizes(task: VtabTask, size: str = "1000") -> dict[str, int]:
