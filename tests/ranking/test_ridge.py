@@ -11,7 +11,7 @@ from sklearn.metrics import label_ranking_average_precision_score
 
 from unseen.core.errors import DataError
 from unseen.probes.sampling import draw_folds
-from unseen.ranking.inputs import split_rows, stratified_folds, stratified_rows
+from unseen.ranking.inputs import proportional_folds, split_rows, stratified_folds, stratified_rows
 from unseen.ranking.ridge import (
     FOLDS,
     PENALTIES,
@@ -158,6 +158,14 @@ def test_samples_keep_classes_in_proportion() -> None:
     assert np.bincount(index[split_rows(index, 0.01, 3)[1]], minlength=4).tolist() == [1, 1, 1, 0]
     assert stratified_rows(index, 16, 3).tolist() != stratified_rows(index, 16, 4).tolist()
     assert split_rows(index, 0.2, 3)[1].tolist() != split_rows(index, 0.2, 4)[1].tolist()
+
+
+def test_folds_of_few_classes_have_them_in_proportion() -> None:
+    index = np.repeat([0, 1, 2], [8, 8, 1])
+    folds = proportional_folds(index, 5, 0)
+    assert [np.bincount(folds[index == c]).tolist() for c in (0, 1)] == [[2, 2, 2, 1, 1]] * 2
+    assert folds[index == 2].tolist() == [-1]
+    assert folds.tolist() != proportional_folds(index, 5, 1).tolist()
 
 
 def test_folds_spread_classes_evenly() -> None:

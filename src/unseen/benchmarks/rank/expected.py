@@ -43,8 +43,9 @@ from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.data.dataset import CLASS, NUMBER
 from unseen.ranking.cards import LBFGS_STEPS, Sizes
-from unseen.ranking.inputs import check_labels, check_rows
+from unseen.ranking.inputs import check_labels, check_rows, proportional_folds
 from unseen.ranking.ridge import (
+    FOLDS,
     Crossed,
     Smaller,
     check_targets,
@@ -62,7 +63,8 @@ if TYPE_CHECKING:
 
 #: n x d x classes from which ridge regression takes the place of the logistic one.
 LARGEST = 1 << 33
-_FOLDS = 5
+#: Up to so many classes, folds have the classes in proportion, rather than equal sizes.
+FEW_CLASSES = 5
 LEVEL = 0.95
 #: Factor on the standard error of a difference of two candidates.
 SCATTER = 1.25
@@ -133,7 +135,10 @@ def cross_validated(
         if kind != NUMBER and not np.isin(columns, (0.0, 1.0)).all():
             raise DataError("several labels per image are columns of 0 and 1; other values were found.")
     joined, copies = near_duplicates(features, groups)
-    folds = draw_folds(index, seed, joined, every=True)[0].astype(np.int64)
+    if classes <= FEW_CLASSES and len(np.unique(joined)) == len(joined):
+        folds = proportional_folds(index, FOLDS, seed)
+    else:
+        folds = draw_folds(index, seed, joined, every=True)[0].astype(np.int64)
     if folds.max() < 1:
         raise DataError(
             "no class has two images that are not near-duplicates or of one group, so cross-validation is impossible. "
@@ -420,4 +425,4 @@ def expected_accuracy(features: ArrayLike, labels: ArrayLike, *, seed: int = 0) 
 
 
 def cost(s: Sizes) -> float:
-    return 4 * _FOLDS * 0.8 * s.n * s.m * s.c * LBFGS_STEPS + 2 * s.n * s.d * s.m
+    return 4 * FOLDS * 0.8 * s.n * s.m * s.c * LBFGS_STEPS + 2 * s.n * s.d * s.m
