@@ -105,7 +105,7 @@ def test_costs_are_counted_and_grow(card: ScoreCard) -> None:
 
 
 def test_cards_declare_what_scores_need() -> None:
-    assert len(SCORES) == 22
+    assert len(SCORES) == 19
     assert [card.id for card in SCORES.values() if card.needs_head] == ["leep", "nce"]
     assert [card.id for card in SCORES.values() if card.needs_training] == ["finetune-1", "finetune-5"]
 

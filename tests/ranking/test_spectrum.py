@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from unseen.ranking.scores.sfda import compact
 from unseen.ranking.spectrum import decompose, principal_components
 
 
@@ -55,12 +54,3 @@ def test_energy_and_count_together_keep_the_fewer() -> None:
     rows = rows_of(90, 80)
     assert principal_components(rows, energy=0.9, count=3).shape == (90, 3)
     assert principal_components(rows, energy=0.05, count=70).shape[1] < 5
-
-
-def test_wide_rows_are_made_as_narrow_as_they_can_be_and_others_only_centred() -> None:
-    wide, square, tall = rows_of(6, 20), rows_of(6, 6), rows_of(20, 6)
-    for rows in (wide, square):
-        centred = rows - rows.mean(axis=0)
-        assert compact(rows).shape == (6, 5)
-        np.testing.assert_allclose(compact(rows) @ compact(rows).T, centred @ centred.T, atol=1e-8)
-    np.testing.assert_array_equal(compact(tall), tall - tall.mean(axis=0))

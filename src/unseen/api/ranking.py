@@ -77,18 +77,9 @@ class Ranking(Answer):
 
     def rows(self) -> list[Values]:
         return [
-            {
-                "rank": each.rank or None,
-                "model": each.named(self.labels),
-                "expected": each.expected,
-                "low": each.low,
-                "high": each.high,
-                "behind": each.behind,
-                "may_be_best": each.may_be_best,
-                **each.scores,
-                "mean_rank": each.mean_rank,
-                "error": each.error,
-            }
+            {"rank": each.rank or None, "model": each.named(self.labels)}
+            | {name: getattr(each, name) for name in ("expected", "low", "high", "behind", "may_be_best")}
+            | {**each.scores, "mean_rank": each.mean_rank, "error": each.error}
             for each in self.order.candidates
         ]
 
@@ -326,8 +317,8 @@ def extraction_seconds(study: Study, home: Path) -> tuple[float, int]:
     }
     (dataset,) = study.datasets
     images = len(load_dataset(dataset).split(_benchmark(study).split))
-    known = [speeds[model] for model in study.models if model in speeds]
-    return sum(images / speed for speed in known), len(known)
+    known = [images / speeds[model] for model in study.models if model in speeds]
+    return sum(known), len(known)
 
 
 def _run(

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from unseen.ranking.scores.logme import logme as logme
     from unseen.ranking.scores.mutual_information import mutual_information as mutual_information
     from unseen.ranking.scores.nleep import nleep as nleep
-    from unseen.ranking.scores.pactran import pactran as pactran
     from unseen.ranking.scores.parc import parc as parc
-    from unseen.ranking.scores.sfda import sfda as sfda
-    from unseen.ranking.scores.transrate import transrate as transrate
 else:
     __all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -122,8 +122,7 @@ def _as_card(name: str, found: Any) -> ScoreCard:
     if callable(found) and name in _TABLE:
         row, module = _TABLE[name], sys.modules[found.__module__]
         cost = partial(getattr(module, row.get("cost", "cost")), **row.get("options", {}))
-        targets = getattr(module, row["targets"]) if "targets" in row else None
-        found = _card(name, row | {"compute": found, "cost": cost, "targets": targets})
+        found = _card(name, compute=found, cost=cost, targets=getattr(module, row.get("targets", ""), None))
     if not isinstance(found, ScoreCard):
         raise TypeError(f"{found!r} is no ScoreCard")
     if found.id != name:
@@ -131,14 +130,14 @@ def _as_card(name: str, found: Any) -> ScoreCard:
     return found
 
 
-def _card(name: str, row: Mapping[str, Any]) -> ScoreCard:
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-    return ScoreCard(name, **values)
+def _card(name: str, **loaded: Any) -> ScoreCard:
+    inputs = tuple(_TABLE[name].get("inputs", FEATURES))
+    return ScoreCard(name, **_TABLE[name] | {"inputs": inputs} | loaded)
 
 
 REGISTRY: Registry[ScoreCard] = Registry("ranking score", "unseen.scores", make=_as_card)
 for _name, _row in _TABLE.items():
-    REGISTRY.add(_name, _row.get("compute") or _card(_name, _row))
+    REGISTRY.add(_name, _row.get("compute") or _card(_name))
 
 
 class _Scores(Mapping[str, ScoreCard]):
@@ -261,8 +260,3 @@ def paper_flops(score: str, sizes: Sizes, forward: float, test: float) -> float 
 def gram_flops(s: Sizes) -> float:
     """Return the operations of the smaller Gram matrix, its eigenvectors, and the rows in their basis."""
     return 4 * s.n * s.d * s.m + EIGEN * s.m**3
-
-
-def fisher_flops(s: Sizes) -> float:
-    """Return the operations of a Fisher classifier: within-class scatter, its eigenvectors, the posteriors."""
-    return 2 * s.n * s.m * (s.m + s.c) + EIGEN * s.m**3

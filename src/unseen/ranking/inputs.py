@@ -169,6 +169,18 @@ def stratified_folds(index: IntArray, folds: int, seed: int) -> IntArray:
     return found
 
 
+def proportional_folds(index: IntArray, folds: int, seed: int) -> IntArray:
+    """Return folds like `stratified_folds` that begin anew with each class: all classes are in them in proportion.
+
+    Fits on few images of few classes depend much on their proportions. Of many classes, the first folds would be large.
+    """
+    _, by_class, counts, within = _shuffled(index, [seed, 5])
+    found = np.empty(len(index), np.int64)
+    found[by_class] = within % max(2, min(folds, int(counts.max())))
+    found[counts[index] == 1] = -1
+    return found
+
+
 def _shuffled(index: IntArray, seed: int | list[int]) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Return a random order of the rows, the same order sorted by class, rows per class, and places in the class."""
     order = np.random.default_rng(seed).permutation(len(index))

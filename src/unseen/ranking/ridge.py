@@ -30,54 +30,49 @@ _MOST = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class ClassTask:
-    """Class indices; an outcome is 1 if the class is predicted correctly, else 0."""
+class Task:
+    """What ridge regression predicts.
 
-    index: IntArray
-    classes: int
+    Attributes:
+        targets: return the (b, t) targets of some rows.
+        outcomes: return the (b,) outcomes, higher is better, of scores (b, t) of some rows.
+    """
 
-    def targets(self, rows: IntArray) -> FloatingArray:
-        """Return (b, t) targets of some rows."""
-        found = np.zeros((len(rows), self.classes), np.float32)
-        found[np.arange(len(rows)), self.index[rows]] = 1.0
-        return found
-
-    def outcomes(self, scores: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return (b,) values that choose the penalty, higher is better, and the (b,) outcomes, for scores (b, t)."""
-        right = (scores.argmax(axis=1) == self.index[rows]).astype(np.float64)
-        return right, right
+    targets: Callable[[IntArray], FloatingArray]
+    outcomes: Callable[[FloatArray, IntArray], FloatArray]
 
 
-@dataclass(frozen=True, eq=False)
-class ValueTask:
-    """Values (n, t); an outcome is 1 - (value - predicted)^2 / variance, whose mean is R^2."""
-
-    values: FloatArray
-
-    def targets(self, rows: IntArray) -> FloatingArray:
-        return self.values[rows]
-
-    def outcomes(self, scores: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        found = (1.0 - (self.values[rows] - scores) ** 2 / self.values.var(axis=0)).mean(axis=1)
-        return found, found
+def class_task(index: IntArray, classes: int) -> Task:
+    """Return the task of class indices; an outcome is 1 if the class is predicted correctly, else 0."""
+    indicators = np.eye(classes, dtype=np.float32)
+    return Task(
+        lambda rows: indicators[index[rows]],
+        lambda scores, rows: (scores.argmax(axis=1) == index[rows]).astype(np.float64),
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class LabelTask(ValueTask):
-    """Labels in {0, 1}, (n, t); an outcome is the precision at each label of a row, averaged over them."""
+def value_task(values: FloatArray) -> Task:
+    """Return the task of values (n, t); an outcome is 1 - (value - predicted)^2 / variance, whose mean is R^2."""
+    variance = values.var(axis=0)
+    return Task(
+        lambda rows: values[rows],
+        lambda scores, rows: (1.0 - (values[rows] - scores) ** 2 / variance).mean(axis=1),
+    )
 
-    def outcomes(self, scores: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+
+def label_task(labels: FloatArray) -> Task:
+    """Return the task of labels in {0, 1}, (n, t); an outcome is the precision at each label of a row, averaged."""
+
+    def precision(scores: FloatArray, rows: IntArray) -> FloatArray:
         from scipy.stats import rankdata  # planning does not need it
 
-        own = self.values[rows] > 0
+        own = labels[rows] > 0
         every = rankdata(-scores, "max", axis=1)
         among_own = rankdata(np.where(own, -scores, np.inf), "max", axis=1)
-        precision = (among_own / every * own).sum(axis=1) / np.maximum(own.sum(axis=1), 1)
-        return super().outcomes(scores, rows)[0], np.where(own.any(axis=1), precision, 1.0)
+        found = (among_own / every * own).sum(axis=1) / np.maximum(own.sum(axis=1), 1)
+        return np.where(own.any(axis=1), found, 1.0)
 
-
-#: What ridge regression predicts.
-Task = ClassTask | ValueTask
+    return Task(lambda rows: labels[rows], precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +97,11 @@ class Smaller:
 
     Attributes:
         train: the folds that it was fitted on.
-        values, outcomes: (l, n) of every penalty, what chooses it, higher is better, and the outcomes; NaN for rows
-            that were not predicted.
+        outcomes: (l, n) of every penalty; NaN for rows that were not predicted.
     """
 
     train: Sequence[int]
-    values: FloatArray
-    outcomes: FloatArray
+    outcomes: FloatingArray
 
 
 def nested(
@@ -125,14 +118,15 @@ def nested(
         index: (n,) classes, so that training rows are counted per class.
         smaller: fits on fewer folds.
         final: return the outcomes of a fold by the fit on all others, given the fold and the place of the penalty.
-        choose: return the place of the best penalty, given values (l, m) of other images; m is 0 without smaller fits.
+        choose: return the place of the best penalty, given outcomes (l, m) of other images;
+            m is 0 without smaller fits.
     """
     found, gains, steps = np.full(len(folds), np.nan), np.zeros(len(folds)), np.zeros(len(folds))
     classes = int(index.max()) + 1
     for fold in range(int(folds.max()) + 1):
         own = folds == fold
         others = [one for one in smaller if fold not in one.train]
-        values = [one.values[:, ~own & np.isfinite(one.values[0])] for one in others]
+        values = [one.outcomes[:, ~own & np.isfinite(one.outcomes[0])] for one in others]
         best = choose(np.concatenate(values, axis=1) if values else np.zeros((0, 0)))
         found[own] = final(fold, best)
         many = np.bincount(index[~own], minlength=classes)
@@ -158,13 +152,13 @@ def cross_validate(rows: AnyArray, folds: IntArray, task: Task, index: IntArray 
     trains = [[(k + j) % count for j in range(half)] for k in range(count if count > 2 else 0)]
     smaller = []
     for train in trains:
-        held, *both = fits.predict(train, PENALTIES, _MOST)
-        placed = np.full((2, len(PENALTIES), len(rows)), np.nan, np.float32)
-        placed[:, :, held] = both
-        smaller.append(Smaller(train, *placed))
+        placed = np.full((len(PENALTIES), len(rows)), np.nan, np.float32)
+        held, outcomes = fits.predict(train, PENALTIES, _MOST)
+        placed[:, held] = outcomes
+        smaller.append(Smaller(train, placed))
 
     def final(fold: int, place: int) -> FloatArray:
-        return np.asarray(fits.predict([k for k in range(count) if k != fold], PENALTIES[place : place + 1])[2][0])
+        return np.asarray(fits.predict([k for k in range(count) if k != fold], PENALTIES[place : place + 1])[1][0])
 
     def choose(values: FloatArray) -> int:
         return int(values.sum(axis=1, dtype=np.float64).argmax()) if values.size else len(PENALTIES) // 2
@@ -186,10 +180,8 @@ class _Fits:
         x, y = self.rows[chosen], self.task.targets(chosen)
         return np.asarray(len(x)), x.sum(axis=0), x.T @ x, y.sum(axis=0), x.T @ y
 
-    def predict(
-        self, train: Sequence[int], penalties: Sequence[float], most: int = 0
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return the held-out rows (m,), and for each penalty (l, m) what chooses it and the outcomes.
+    def predict(self, train: Sequence[int], penalties: Sequence[float], most: int = 0) -> tuple[IntArray, FloatArray]:
+        """Return the held-out rows (m,), and the outcomes (l, m) for each penalty.
 
         Args:
             train: folds to fit on, in addition to the rows that every fit sees.
@@ -212,20 +204,7 @@ class _Fits:
         for penalty in penalties:
             weights = (basis @ (inside / (spectrum + penalty * unit)[:, None])).astype(rows.dtype)
             found.append(self.task.outcomes(rows @ weights + (target - mean @ weights), held))
-        values, outcomes = (np.stack(each) for each in zip(*found, strict=True))
-        return held, values, outcomes
-
-
-def random_folds(rows: int, seed: int, groups: IntArray | None = None) -> IntArray:
-    """Return the fold that holds each row out: rows of a group together, folds of nearly equal size."""
-    if groups is None:
-        return np.random.default_rng([seed, 5]).permutation(rows) % FOLDS
-    index, counts = np.unique(groups, return_inverse=True, return_counts=True)[1:]
-    order = np.random.default_rng([seed, 5]).permutation(len(counts))
-    place = np.cumsum(counts[order]) - counts[order]
-    fold_of = np.empty(len(counts), np.int64)
-    fold_of[order] = np.minimum(place * FOLDS // rows, FOLDS - 1)
-    return np.asarray(fold_of[index])
+        return held, np.stack(found)
 
 
 def check_targets(features: ArrayLike, targets: ArrayLike) -> tuple[FloatArray, FloatArray]:

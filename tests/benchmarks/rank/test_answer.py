@@ -10,6 +10,7 @@ import pytest
 
 from unseen.benchmarks.rank.answer import answer, mean_rank, with_truth
 from unseen.benchmarks.rank.expected import packed
+from unseen.benchmarks.rank.table import candidates_table
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
 
@@ -331,4 +332,5 @@ def with_majority(result: Result, majority: float) -> Result:
 def test_an_accuracy_of_guessing_is_stated(majority: float, text: str) -> None:
     found = answer([with_majority(probed("a", hits(0)), majority), with_majority(probed("b", hits(80)), majority)])
     assert text in found.recommendation and ("guessing" in found.recommendation) == bool(text)
+    assert found.guessing_verdict == text and (not text or text in candidates_table(found, {}).notes)
     assert (found.to_dict()["chance"], found.to_dict()["majority"]) == (0.5, majority)

@@ -45,14 +45,22 @@ def test_the_table_by_hand() -> None:
     results += [scored("logme", m, "x", v) for m, v in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
     results += [scored("logme", m, "y", v) for m, v in (("a", 1.0), ("b", 3.0), ("c", 2.0))]
     results += [scored("leep", m, "x", v) for m, v in (("a", -2.0), ("b", -1.0))]
-    rows = {row.score: row for row in ranking_rows(results)}
+    rows = {row.cell.model: row for row in ranking_rows(results)}
     assert list(rows) == ["leep", "logme"]
-    assert rows["logme"].recall_at_1 == 0.5
-    assert rows["logme"].relative_at_1 == pytest.approx((1 + 0.6 / 0.9) / 2)
-    assert rows["logme"].recall_at_3 == 1.0
-    assert rows["logme"].kendall == pytest.approx((1 - 1 / 3) / 2)
-    assert (rows["logme"].gflops, rows["logme"].seconds, rows["logme"].pairs) == (2.0, 0.5, 6)
-    assert (rows["leep"].tasks, rows["leep"].pairs, rows["leep"].kendall) == (1, 2, -1.0)
+    assert rows["logme"].metrics["recall_at_1"] == 0.5
+    assert rows["logme"].metrics["relative_at_1"] == pytest.approx((1 + 0.6 / 0.9) / 2)
+    assert rows["logme"].metrics["recall_at_3"] == 1.0
+    assert rows["logme"].metrics["kendall"] == pytest.approx((1 - 1 / 3) / 2)
+    assert (rows["logme"].metrics["gflops"], rows["logme"].metrics["seconds"], rows["logme"].details["pairs"]) == (
+        2.0,
+        0.5,
+        6,
+    )
+    assert (rows["leep"].details["tasks"], rows["leep"].details["pairs"], rows["leep"].metrics["kendall"]) == (
+        1,
+        2,
+        -1.0,
+    )
     with pytest.raises(DataError, match="truth = true"):
         ranking_rows(results[6:])
 
@@ -158,7 +166,7 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
     outcome = run_study(study, home)
     results = outcome.results
     assert [r.error for r in results if not r.ok] == []
-    assert {row.score for row in ranking_rows(results)} == set(SCORES)
+    assert {row.cell.model for row in ranking_rows(results)} == set(SCORES)
     found = next(r for r in results if r.cell.parameters["score"] == TRUTH)
     # The probe alone, two rates, and two more seeds of the one that validation images choose.
     assert [trial["steps"] for trial in found.sweep[:3]] == [0, 6, 6]
@@ -307,10 +315,11 @@ def test_the_small_study_runs_at_reduced_size(home: Path) -> None:
     data = ("packaged:grocery?labels=coarse&limit=60", "packaged:emoji?classes=8")
     outcome = run_study(replace(study, models=models, datasets=data, benchmarks=[small]), home)
     assert [r.error for r in outcome.results if not r.ok] == []
-    rows = {row.score: row for row in ranking_rows(outcome.results)}
+    rows = {row.cell.model: row for row in ranking_rows(outcome.results)}
     assert set(rows) == {"probe", *scores}
-    assert all(row.pairs == 6 and row.tasks == 2 for row in rows.values())
-    assert rows["finetune-1"].paper_gflops > rows["linear-1"].paper_gflops > rows["nleep"].paper_gflops > 0
+    assert all(row.details == {"tasks": 2, "pairs": 6} for row in rows.values())
+    costs = [rows[score].metrics["paper_gflops"] for score in ("finetune-1", "linear-1", "nleep")]
+    assert costs == sorted(costs, reverse=True) and costs[-1] > 0
     assert outcome.page is not None
     page = outcome.page.read_text(encoding="utf-8")
     assert "as in Fig. 1 of the paper" in page and "GFLOPs as the paper counts" in page

@@ -269,15 +269,16 @@ class CheckpointRanking:
             return lost if rivals else "No checkpoint could be ranked."
         only = "it is the only candidate; " if len(rivals) == 1 else ""
         expect = f"expect {_MEASURES[self.measure]}{self.expected_text(choice)} with a linear head."
-        texts = [f"Fine-tune {choice.named(names)}: {only}{expect}", self._versus_guessing()]
+        texts = [f"Fine-tune {choice.named(names)}: {only}{expect}", self.guessing_verdict]
         if len(rivals) > 1:
             texts += [*self._compared(choice, rivals, names), self._reason(choice, names)]
         return " ".join(text for text in (*texts, self._finetuned(names)) if text)
 
-    def _versus_guessing(self) -> str:
-        """State whether no candidate is better than a constant prediction; nothing if one is better."""
+    @property
+    def guessing_verdict(self) -> str:
+        """Whether no candidate is better than a constant prediction; nothing if one is better."""
         baseline, first = self.baseline, self.candidates[0]
-        if baseline is None or self.beats_guessing:
+        if baseline is None or self.beats_guessing is not False:
             return ""
         constant = f"the most frequent class ({100 * baseline:.1f} %)" if self.percent else "the mean of all values"
         verb = "beats guessing" if first.high <= baseline else "is significantly better than guessing"

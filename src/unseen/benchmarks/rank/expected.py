@@ -13,8 +13,8 @@ Implements: 1. outcomes: whether the `logistic` probe of `unseen.probes` gets an
                one fold
             2. the value: outcomes are averaged per class. A class of m images was predicted by fits on fewer of its
                images: its accuracy is extrapolated to m along the learning curve a - b m^(-1/2) [C]. Fits on two
-               training-set sizes show b if all classes grow together, and classes of different sizes show b if one
-               class grows alone; both are shrunk towards the b that is usual at this accuracy [E]. Classes are
+               training-set sizes show b if all classes grow together; it is shrunk towards the b that is usual at this
+               accuracy [E]. If one class grows alone, b is larger: the others do not become better. Classes are
                weighted by their shares, shrunk towards equal shares as far as chance explains that their counts differ
                [E]: otherwise a class that was sampled often would have both a large weight and many training images
             3. the interval: mid-P with an effective number of images, smaller than the number of images because fits
@@ -43,17 +43,17 @@ from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.data.dataset import CLASS, NUMBER
 from unseen.ranking.cards import LBFGS_STEPS, Sizes
-from unseen.ranking.inputs import check_labels, check_rows
+from unseen.ranking.inputs import check_labels, check_rows, proportional_folds
 from unseen.ranking.ridge import (
-    ClassTask,
+    FOLDS,
     Crossed,
-    LabelTask,
     Smaller,
-    ValueTask,
     check_targets,
+    class_task,
     cross_validate,
+    label_task,
     nested,
-    random_folds,
+    value_task,
 )
 from unseen.stats import Candidate, Interval
 from unseen.stats.means import Mean, estimate_mean, share_interval, t_interval
@@ -63,15 +63,18 @@ if TYPE_CHECKING:
 
 #: n x d x classes from which ridge regression takes the place of the logistic one.
 LARGEST = 1 << 33
-_FOLDS = 5
+#: Up to so many classes, folds have the classes in proportion, rather than equal sizes.
+FEW_CLASSES = 5
 LEVEL = 0.95
 #: Factor on the standard error of a difference of two candidates.
 SCATTER = 1.25
 #: Factor on the standard error of a value (`spread`): a constant, and what errors, few images and few per class add.
-WIDTH = (0.9, 0.6, 30.0, 1.0)
+WIDTH = (0.85, 0.6, 30.0, 1.0)
 #: Usual gain b of accuracy p, where accuracy is a - b m^(-1/2) for m training images per class [C], and its standard
 #: deviation, both in units of p (1 - p).
 GAIN, GAIN_ERROR = 1.8, 0.25
+#: How many times as much a class gains if it grows alone.
+ALONE = 3.0
 #: Largest distance (1 - cosine) of near-duplicates, relative to that of the NEIGHBOURS-th neighbour (for features of
 #: FULL dimensions or more), and in all.
 NEAR, WITHIN = 0.2, 0.1
@@ -121,6 +124,8 @@ def cross_validated(
     Raises:
         DataError: constant or non-finite features, or no class of two groups.
     """
+    from unseen.probes.sampling import draw_folds  # torch, which planning does not need
+
     if kind == CLASS:
         check_rows(features)
         index, classes = (known := check_labels(targets, len(features))).index, known.classes
@@ -130,11 +135,23 @@ def cross_validated(
         if kind != NUMBER and not np.isin(columns, (0.0, 1.0)).all():
             raise DataError("several labels per image are columns of 0 and 1; other values were found.")
     joined, copies = near_duplicates(features, groups)
-    if kind == CLASS:
-        folds, crossed = _class_outcomes(features, index, classes, joined, seed)
+    if classes <= FEW_CLASSES and len(np.unique(joined)) == len(joined):
+        folds = proportional_folds(index, FOLDS, seed)
     else:
-        folds = random_folds(len(rows), seed, joined if len(np.unique(joined)) < len(joined) else None)
-        crossed = cross_validate(rows, folds, ValueTask(columns) if kind == NUMBER else LabelTask(columns))
+        folds = draw_folds(index, seed, joined, every=True)[0].astype(np.int64)
+    if folds.max() < 1:
+        raise DataError(
+            "no class has two images that are not near-duplicates or of one group, so cross-validation is impossible. "
+            "Add images, or use fewer classes."
+        )
+    if kind != CLASS:
+        crossed = cross_validate(rows, folds, (value_task if kind == NUMBER else label_task)(columns))
+    elif features.size * classes >= LARGEST:
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        unit = (features / np.maximum(lengths, 1e-12)).astype(np.float32)
+        crossed = cross_validate(unit, folds, class_task(index, classes), index)
+    else:
+        crossed = _class_outcomes(features, index, folds, seed)
     units = np.unique(np.stack([index, joined, folds]), axis=1)  # a group counts once in each class
     per_fold = np.zeros((classes, int(folds.max()) + 2), np.int64)
     np.add.at(per_fold, (units[0], units[2]), 1)
@@ -145,52 +162,38 @@ def cross_validated(
     return Outcomes(outcomes, index, joined, seen, ratio, *_gain(crossed, joined), copies)
 
 
-def _class_outcomes(
-    features: AnyArray, index: IntArray, classes: int, groups: IntArray, seed: int
-) -> tuple[IntArray, Crossed]:
-    """Return the folds, and whether each image is classified correctly by a fit on the other folds."""
+def _class_outcomes(features: AnyArray, index: IntArray, folds: IntArray, seed: int) -> Crossed:
+    """Return whether each image is classified correctly by a logistic fit on the other folds."""
     from unseen.probes import evaluate, logistic, rows, sampling, solvers  # torch, which planning does not need
     from unseen.probes.rows import FeatureSet
 
-    drawn, fits = sampling.draw_folds(index, seed, groups, every=True)
-    folds, count = drawn.astype(np.int64), len(index)
-    if fits < 2:
-        raise DataError(
-            "no class has two images that are not near-duplicates or of one group, so cross-validation is impossible. "
-            "Add images, or use fewer classes."
-        )
-    if features.size * classes >= LARGEST:
-        lengths = np.linalg.norm(features, axis=1, keepdims=True)
-        unit = (features / np.maximum(lengths, 1e-12)).astype(np.float32)
-        return folds, cross_validate(unit, folds, ClassTask(index, classes), index)
+    fits, count = int(folds.max()) + 1, len(index)
     data = evaluate.labelled(FeatureSet(np.asarray(features), "features"), index)
     # Fits without two neighbouring folds choose the penalty of each of them on images of the other.
     pairs = [[(k, (k + 1) % fits) for k in range(start, start + fits - 1, 2)] for start in (0, 1) if fits > 2]
-    without = [np.full(count, sampling.TRAINS_ONLY, np.int8) for _ in pairs]
+    without = [np.full(count, sampling.TRAINS_ONLY) for _ in pairs]
     for held, some in zip(without, pairs, strict=True):
         for number, pair in enumerate(some):
             held[np.isin(folds, pair)] = number
     (draw,) = sampling.draw_rows(index, seed=seed)
-    settings = solvers.Settings(power=1.0)
+    draws = [replace(draw, final=np.arange(count), folds=held.astype(np.int8)) for held in (folds, *without)]
     with rows.Workers() as pool:
-        (whole,) = solvers.solve("logistic", data, [replace(draw, final=np.arange(count), folds=drawn)], pool, settings)
-        rest = [replace(draw, final=np.arange(count), folds=held) for held in without]
-        fitted = solvers.solve("logistic", data, rest, pool, settings) if rest else []
+        whole, *fitted = solvers.solve("logistic", data, draws, pool, solvers.Settings(power=1.0))
     right, *tried = (_placed(fit.estimate, count) for fit in (whole, *fitted))
     smaller = [
-        Smaller([k for k in range(fits) if k not in pair], *[np.where(np.isin(folds, pair), held, np.nan)] * 2)
+        Smaller([k for k in range(fits) if k not in pair], np.where(np.isin(folds, pair), held, np.nan))
         for held, some in zip(tried, pairs, strict=True)
         for pair in some
     ]
     penalties = [float(trial.parameters["regularization"]) for trial in whole.trials]
-    usual = logistic.default_penalty(count, classes)
+    usual = logistic.default_penalty(count, int(index.max()) + 1)
 
     def choose(values: FloatArray) -> int:
         if not values.size:  # two folds: no fit leaves both out
             return int(np.abs(np.log(np.asarray(penalties) / usual)).argmin())
         return sampling.choose_penalty(values > 0, penalties, usual)
 
-    return folds, nested(folds, index, smaller, lambda fold, place: right[place, folds == fold], choose)
+    return nested(folds, index, smaller, lambda fold, place: right[place, folds == fold], choose)
 
 
 def _placed(estimate: Estimate | None, count: int) -> FloatArray:
@@ -228,10 +231,6 @@ def near_duplicates(features: AnyArray, groups: IntArray | None = None) -> tuple
     from scipy.sparse.csgraph import connected_components
     from sklearn.neighbors import NearestNeighbors  # planning needs none of them
 
-    def linked(*pairs: IntArray) -> tuple[int, AnyArray]:
-        first, second = np.concatenate(pairs, axis=1)
-        return connected_components(coo_array((np.ones(len(first)), (first, second)), shape=(n, n)), directed=False)
-
     n, width = features.shape
     rows = np.asarray(features, np.float32) - features.mean(axis=0, dtype=np.float64).astype(np.float32)
     if n > _MANY and width > 2 * _PROJECTED:
@@ -249,9 +248,11 @@ def near_duplicates(features: AnyArray, groups: IntArray | None = None) -> tuple
     if width < FULL // 4:
         copied &= (features[first] == features[second]).all(axis=1)
     links = np.stack([first[copied], second[copied]])
-    _, begins, index = np.unique(np.arange(n) if groups is None else groups, return_index=True, return_inverse=True)
-    together = np.stack([np.arange(n), begins[index.reshape(-1)]])
-    return linked(links, together)[1].astype(np.int64), n - linked(links)[0]
+    begins, index = np.unique(np.arange(n) if groups is None else groups, return_index=True, return_inverse=True)[1:]
+    every = np.append(links, [np.arange(n), begins[index.reshape(-1)]], axis=1)
+    graph = coo_array((np.ones(every.shape[1]), (every[0], every[1])), shape=(n, n))
+    # Of each set of near-duplicates, the first is no copy.
+    return connected_components(graph, directed=False)[1].astype(np.int64), len(np.unique(links.max(axis=0)))
 
 
 # ---- the value -------------------------------------------------------------------------------------------------------
@@ -274,7 +275,8 @@ def expect(found: Outcomes, *, balanced: bool = False) -> tuple[float, float]:
     # From the fits to all images in two steps: an own class as small as the others have become, then all larger.
     level = np.maximum(sizes[index] * found.ratio, 1.0)
     together, alone = level**-0.5 - sizes[index] ** -0.5, fitted**-0.5 - level**-0.5
-    own, own_error = shrunk_gain(mean, *_own_gain(values, fitted), usual=(2 * GAIN, 4 * GAIN_ERROR))
+    usual, own_error = shrunk_gain(mean, math.nan, math.inf)
+    own = ALONE * usual
     extrapolated = values + gain * together + own * alone
     counts = np.bincount(index, minlength=classes).astype(np.float64)
     seen = counts > 0
@@ -310,23 +312,9 @@ def _within(means: FloatArray, index: IntArray, variance: float) -> float:
     return (rest + 1) / (variance * (len(means) - int((count > 0).sum())) + 1)
 
 
-def _own_gain(values: FloatArray, fitted: IntArray) -> tuple[float, float]:
-    """Return the slope of outcomes in -m^(-1/2) over images whose classes have m training images, and its error."""
-    steps = -(fitted**-0.5)
-    away = steps - steps.mean()
-    total = float(away @ away)
-    if total < 1e-9:
-        return math.nan, math.inf
-    slope = float(away @ values) / total
-    rest = values - values.mean() - slope * away
-    return slope, math.sqrt(float((away**2) @ (rest**2))) / total
-
-
-def shrunk_gain(
-    mean: float, gain: float, error: float, usual: tuple[float, float] = (GAIN, GAIN_ERROR)
-) -> tuple[float, float]:
+def shrunk_gain(mean: float, gain: float, error: float) -> tuple[float, float]:
     """Return the gain b, shrunk towards the usual one at this accuracy, and its standard error [E]."""
-    prior, prior_error = (each * mean * (1 - mean) for each in usual)
+    prior, prior_error = (each * mean * (1 - mean) for each in (GAIN, GAIN_ERROR))
     if not math.isfinite(error):
         return prior, prior_error
     weight = prior_error**2 / (prior_error**2 + error**2) if prior_error else 0.0
@@ -371,7 +359,7 @@ def packed(values: FloatArray | IntArray, index: IntArray, total: int) -> str:
     """Return one number per image of a split as text; NaN for images that are not in `index`."""
     placed = np.full(total, np.nan, "<f4")
     placed[index] = values
-    return base64.b64encode(zlib.compress(placed)).decode()
+    return base64.b64encode(zlib.compress(placed.tobytes())).decode()
 
 
 def unpacked(text: str) -> FloatArray:
@@ -437,4 +425,4 @@ def expected_accuracy(features: ArrayLike, labels: ArrayLike, *, seed: int = 0) 
 
 
 def cost(s: Sizes) -> float:
-    return 4 * _FOLDS * 0.8 * s.n * s.m * s.c * LBFGS_STEPS + 2 * s.n * s.d * s.m
+    return 4 * FOLDS * 0.8 * s.n * s.m * s.c * LBFGS_STEPS + 2 * s.n * s.d * s.m

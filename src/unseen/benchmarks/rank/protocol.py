@@ -31,7 +31,7 @@ from unseen.core.names import as_number
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
-from unseen.ranking.cards import FEATURES, SCORES, find_score
+from unseen.ranking.cards import SCORES, find_score
 from unseen.ranking.ridge import FEWEST
 from unseen.results.info import BenchmarkInfo, built_in_info
 
@@ -150,11 +150,9 @@ class RankBenchmark(Benchmark):
             options = {option: getattr(self, option) for option in _options_of(name)}
             if options.get("metric") == "accuracy":
                 del options["metric"]
-            layered = name != TRUTH and find_score(name).inputs == FEATURES
-            found += [
-                {"score": name, **({"layer": layer} if layered else {}), **options}
-                for layer in (dict.fromkeys(self.layers) if layered else [""])
-            ]
+            layered = name != TRUTH and "features" in find_score(name).inputs
+            layers = [{"layer": layer} for layer in dict.fromkeys(self.layers)] if layered else [{}]
+            found += [{"score": name, **layer, **options} for layer in layers]
         return found
 
     def idle(self) -> Collection[str]:

@@ -141,7 +141,8 @@ def expected_details(
     found = cross_validated(features, targets, target, seed=options.seed, groups=groups)
     value, size = expect(found, balanced=options.balanced)
     known = np.isfinite(found.outcomes)
-    total, classes = len(split.names), np.unique(targets) if target == CLASS else []
+    total = len(split.names)
+    names = [str(images.dataset.class_names[i]) for i in np.unique(targets)] if target == CLASS else []
     return replace(
         about,
         outcomes=packed(found.outcomes, index, total),
@@ -153,5 +154,5 @@ def expected_details(
         groups=0 if groups is None else len(np.unique(groups)),
         balanced=options.balanced,
         labels=packed(found.index, index, total) if target == CLASS else "",
-        class_names=tuple(str(images.dataset.class_names[i]) for i in classes),
+        class_names=tuple(names),
     )

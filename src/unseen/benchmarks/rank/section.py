@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+
+import numpy as np
 
 from unseen.benchmarks.rank.answer import rankings, truth_results
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking, pareto
 from unseen.benchmarks.rank.table import (
-    RankingRow,
     candidates_table,
     per_class_table,
     published_tables,
@@ -30,8 +29,6 @@ from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Sta
 from unseen.reports.charts import Axis, Bars, Dots, Matrix, Panels, Scatter
 from unseen.reports.wording import SIGNIFICANT, TIED, family, listed, short_names
 from unseen.results.table import DisplayNames
-from unseen.stats import Candidate as Estimate
-from unseen.stats import Interval
 
 #: More candidates than these have a chart of the whole width.
 _FEW = 8
@@ -51,120 +48,99 @@ def rank_section(material: Material, benchmark: str) -> Section | None:
     ranked, truth = rankings(own, prefer), truth_results(own)
     if not ranked and not truth:
         return None
-    several = len(ranked) > 1
-    settings = [_Ranked(ranking, material, own, f" for {ranking.dataset}" if several else "") for ranking in ranked]
     title = "Rank: which checkpoint to fine-tune" if ranked else "Which score predicts fine-tuned accuracy?"
-    judged = _judged(own, truth, material) if truth else ()
-    parts = [*(part for one in settings for part in one.parts()), *judged]
+    parts: list[Part] = []
+    for ranking in ranked:
+        parts += _ranked(ranking, material, own, f" for {ranking.dataset}" if len(ranked) > 1 else "")
+    parts += _judged(own, truth, material) if truth else ()
     legend = material.legend(c.model for ranking in ranked for c in ranking.candidates)
     return assemble(title, benchmark, parts, legend)
 
 
-@dataclass(frozen=True)
-class _Ranked:
-    """One order and the parts of the section that show it: words, charts, and one table of everything in that order.
+def _ranked(ranking: CheckpointRanking, material: Material, own: Sequence[Result], where: str) -> Iterator[Part]:
+    """Yield the parts that show one order: words, charts, and one table of everything in that order.
 
-    Attributes:
+    Args:
         own: all results of the benchmark.
         where: words that distinguish the order from others of the page; "" for a single one.
     """
+    names = {**material.names, **material.dataset_names}
+    known = [c for c in ranking.ranked if math.isfinite(c.expected)]
+    cells = {
+        c.model: [r.cell.id for r in own if r.ok and r.cell.model == c.model and r.cell.dataset == ranking.dataset]
+        for c in ranking.candidates
+    }
+    if known:
+        text, clear = ranking.describe(names), ranking.clear
+        yield Headline(f"Which checkpoint{where}", text, SIGNIFICANT if clear else TIED, clear)
+        yield Text(f"{ranking.dataset}: {ranking.recommendation}") if where else Text(text, answer=True)
+    yield from map(Text, _prose(ranking, names))
+    if ranking.percent:
+        question = f"Which checkpoint{where}: expected with a linear head"
+        for model, c in {c.model: c for c in reversed(known)}.items():  # at its best layer
+            yield Standing(question, model, ranking.estimates[c.label], cells[model])
+    yield from _figures(ranking, material, known, where)
+    yield candidates_table(ranking, names, cells)
+    if table := per_class_table(ranking, names):
+        yield table
 
-    ranking: CheckpointRanking
-    material: Material
-    own: Sequence[Result]
-    where: str
 
-    @cached_property
-    def known(self) -> list[Candidate]:
-        """The candidates with an expected accuracy."""
-        return [c for c in self.ranking.ranked if math.isfinite(c.expected)]
+def _prose(ranking: CheckpointRanking, names: DisplayNames) -> Iterator[str]:
+    guessing = f" ({ranking.guessing_text})" if ranking.guessing_text else ""
+    counted = f" The mean rank is over the scores {', '.join(ranking.counted)}; it does not change the order."
+    yield (
+        f"Expected is the cross-validated {ranking.measure} of a linear head, with its 95 % confidence interval, "
+        f"from {ranking.images:,} images{ranking.targets_text}{guessing}. Filled marks: the best candidate, or "
+        "statistically tied with it (multiple comparisons with the best); hollow marks: significantly worse."
+        f"{counted if ranking.counted else ''}"
+    )
+    yield from filter(None, (ranking.front_text(names), ranking.per_class_text(names)))
+    yield from (f"Note: {note}." for note in ranking.all_notes)
+    papers = dict.fromkeys(find_score(score).citation for score in ranking.scores)
+    if cited := "; ".join(filter(None, papers)):
+        yield f"To cite: {cited}."
 
-    def parts(self) -> Iterator[Part]:
-        ranking, names = self.ranking, {**self.material.names, **self.material.dataset_names}
-        cells = {
-            c.model: [
-                r.cell.id for r in self.own if r.ok and r.cell.model == c.model and r.cell.dataset == ranking.dataset
-            ]
-            for c in ranking.candidates
-        }
-        if self.known:
-            text, clear = ranking.describe(names), ranking.clear
-            yield Headline(f"Which checkpoint{self.where}", text, SIGNIFICANT if clear else TIED, clear)
-            yield Text(f"{ranking.dataset}: {ranking.recommendation}") if self.where else Text(text, answer=True)
-        yield from map(Text, self._prose())
-        if ranking.percent:
-            question = f"Which checkpoint{self.where}: expected with a linear head"
-            for model, c in {c.model: c for c in reversed(self.known)}.items():  # at its best layer
-                alone = Estimate(interval=Interval(c.expected, c.low, c.high))
-                yield Standing(question, model, ranking.estimates.get(c.label, alone), cells[model])
-        yield from self._figures()
-        yield candidates_table(ranking, names, cells)
-        if table := per_class_table(ranking, names):
-            yield table
 
-    def _prose(self) -> Iterator[str]:
-        ranking = self.ranking
-        guessing = f" ({ranking.guessing_text})" if ranking.guessing_text else ""
-        counted = f" The mean rank is over the scores {', '.join(ranking.counted)}; it does not change the order."
-        yield (
-            f"Expected is the cross-validated {ranking.measure} of a linear head, with its 95 % confidence interval, "
-            f"from {ranking.images:,} images{ranking.targets_text}{guessing}. Filled marks: the best candidate, or "
-            "statistically tied with it (multiple comparisons with the best); hollow marks: significantly worse."
-            f"{counted if ranking.counted else ''}"
-        )
-        yield from (
-            text
-            for text in (ranking.front_text(self.material.names), ranking.per_class_text(self.material.names))
-            if text
-        )
-        yield from (f"Note: {note}." for note in ranking.all_notes)
-        papers = dict.fromkeys(find_score(score).citation for score in ranking.scores)
-        if cited := "; ".join(paper for paper in papers if paper):
-            yield f"To cite: {cited}."
-
-    def _row(self, c: Candidate) -> Values:
-        key = self.material.keys[c.model]
-        return {
+def _figures(ranking: CheckpointRanking, material: Material, known: list[Candidate], where: str) -> Iterator[Figure]:
+    """Yield the expected values, and the values against each cost that at least two candidates have."""
+    keys, axis = material.keys, Axis("expected with a linear head", "percent" if ranking.percent else "number")
+    rows: list[Values] = [
+        {
             "model": c.model,
-            "name": key.label,
-            "group": key.group,
-            "label": c.named(self.material.names),
+            "name": keys[c.model].label,
+            "group": keys[c.model].group,
+            "label": c.named(material.names),
             "value": c.expected,
             "low": c.low,
             "high": c.high,
             "worse": not c.may_be_best,
-            "shown": self.ranking.expected_text(c),
+            "shown": ranking.expected_text(c),
             **{cost: getattr(c, cost) for cost in COSTS},
         }
-
-    def _figures(self) -> Iterator[Figure]:
-        keys = list(self.material.keys.values())
-        axis = Axis("expected with a linear head", "percent" if self.ranking.percent else "number")
-        rows = [self._row(c) for c in self.known]
-        if rows:
-            chart = Dots(rows=rows, keys=keys, y="label", x=axis, above=True, hollow="worse")
-            text = "; ".join(f"{row['label']} {row['shown']}" for row in rows)
-            described = f"Expected {self.ranking.measure}: {text}."
-            yield Figure(f"What to expect{self.where}", chart, described, wide=len(rows) > _FEW)
-        for cost, title in COSTS.items():
-            priced = [row for row in rows if row[cost]]
-            if len(priced) < 2:
-                continue
-            front = pareto(self.known, cost)
-            best = listed([c.named(self.material.names) for c in reversed(front)], 3)
+        for c in known
+    ]
+    drawn: Values = {"keys": list(keys.values()), "hollow": "worse"}
+    if rows:
+        chart = Dots(rows=rows, y="label", x=axis, above=True, **drawn)
+        text = f"Expected {ranking.measure}: " + "; ".join(f"{row['label']} {row['shown']}" for row in rows)
+        yield Figure(f"What to expect{where}", chart, f"{text}.", wide=len(rows) > _FEW)
+    for cost, title in COSTS.items():
+        priced = [row for row in rows if row[cost]]
+        if len(priced) > 1:
+            front = pareto(known, cost)
+            best = listed([c.named(material.names) for c in reversed(front)], 3)
             text = f"No other is both better and cheaper than {best}."
             scatter = Scatter(
                 rows=priced,
-                keys=keys,
                 x=cost,
                 x_axis=Axis(title, "log"),
                 y=axis,
-                hollow="worse",
                 tooltip={"label": "candidate", "shown": "expected", cost: title},
                 lines=[{cost: getattr(c, cost), "value": c.expected} for c in front],
                 height=260,
+                **drawn,
             )
-            yield Figure(f"Expected against {title}{self.where}", scatter, text, caption=text)
+            yield Figure(f"Expected against {title}{where}", scatter, text, caption=text)
 
 
 # ---- scores against fine-tuned accuracy (NeuCRaB) --------------------------------------------------------------------
@@ -174,20 +150,21 @@ def _judged(own: Sequence[Result], truth: Sequence[Result], material: Material) 
     """Yield each score against what fine-tuning reached, beside the paper's tables."""
     names = short_names([r.cell.model for r in truth], material.cards)
     names |= short_names([r.cell.dataset for r in truth], material.dataset_cards)
-    rows: list[RankingRow] = []
+    rows: list[Result] = []
     try:
         rows = ranking_rows(own)
     except DataError as error:
         yield Text(str(error))
     if rows:
-        best = max(rows, key=lambda row: -2.0 if math.isnan(row.kendall) else row.kendall)
+        best = max(rows, key=lambda row: np.nan_to_num(row.metrics["kendall"], nan=-2.0))
         models, tasks = ({getattr(r.cell, name) for r in truth} for name in ("model", "dataset"))
         yield Text(
             f"Which score predicts fine-tuned accuracy? {len(models)} checkpoints on {len(tasks)} tasks. Rows are "
             "means over tasks, in percent. Costs do not include the forward pass, which all scores share."
         )
         yield Text(
-            f"{best.name} has the highest Kendall's tau with fine-tuned accuracy, {100 * best.kendall:.1f} %; "
+            f"{find_score(best.cell.model).name} has the highest Kendall's tau with fine-tuned accuracy, "
+            f"{100 * best.metrics['kendall']:.1f} %; "
             "differences of scores were not tested."
         )
         yield scores_table(rows)
@@ -195,7 +172,8 @@ def _judged(own: Sequence[Result], truth: Sequence[Result], material: Material) 
     yield from published_tables()
     text = "Fine-tuned accuracy of each checkpoint, less the mean of all checkpoints on the task."
     yield Figure("Fine-tuned accuracies, as in Fig. 1 of the paper", offset_chart(truth, names, material), text)
-    known = {place: row.kendall for row in rows if (place := variant_of(row.score)) and math.isfinite(row.kendall)}
+    taus = {row.cell.model: row.metrics["kendall"] for row in rows}
+    known = {place: tau for score, tau in taus.items() if (place := variant_of(score)) and math.isfinite(tau)}
     if len(known) > 1:
         shown = "; ".join(f"{energy} %, {count}x: {100 * tau:.0f}" for (energy, count), tau in sorted(known.items()))
         text = f"Kendall's tau (%) of N-LEEP with the fine-tuned accuracy: {shown}."

@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,7 @@ def candidates_table(
         f"Behind: difference to the first candidate on the same images{', in points' if ranking.percent else ''}.",
         f"{MARK_NOTE}." if any(mark_of(name, ranking.decision) for name in ranking.decision.order) else "",
         f"{guessing[0].upper()}{guessing[1:]}." if guessing else "",
+        ranking.guessing_verdict,
     ]
     caption = f"{names.get(ranking.dataset, ranking.dataset)}: all candidates"
     keys = [c.model for c in ranking.candidates]
@@ -158,37 +160,13 @@ def truth_tables(truth: Sequence[Result], names: DisplayNames) -> list[Table]:
 # ---- scores ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class RankingRow:
-    """How well one score ranked the checkpoints. Correlations in [-1, 1], shares in [0, 1].
+def ranking_rows(results: Iterable[Result]) -> list[Result]:
+    """Return how well each score (and layer) ranked the checkpoints, as results like those of the paper.
 
-    Attributes:
-        layer: of the features; "" for a score that has no layer of its own.
-        tasks, pairs: how many tasks, and how many (checkpoint, task) pairs, the row is made of.
-        gflops, seconds: mean per (checkpoint, task), without the forward pass.
-        paper_gflops: the same as the paper counts it (`unseen.ranking.cards.paper_flops`), a fifth of the images
-            standing for its test images; NaN for a score that it does not have.
-    """
-
-    score: str
-    name: str
-    recall_at_1: float
-    relative_at_1: float
-    recall_at_3: float
-    relative_at_3: float
-    pearson: float
-    kendall: float
-    weighted: float
-    gflops: float
-    seconds: float
-    tasks: int
-    pairs: int
-    layer: str = ""
-    paper_gflops: float = math.nan
-
-
-def ranking_rows(results: Iterable[Result]) -> list[RankingRow]:
-    """Return one row per score (and layer) that has values, in the order of `unseen ls scores`.
+    They are in the order of `unseen ls scores`. Scores stand in the place of models. Metrics are those of the paper,
+    correlations in [-1, 1] and shares in [0, 1]; `gflops` and `seconds` are means per (checkpoint, task), without the
+    forward pass, and `paper_gflops` is the same as the paper counts it (`unseen.ranking.cards.paper_flops`), a fifth of
+    the images standing for its test images. Details are the numbers of tasks and of (checkpoint, task) pairs.
 
     Args:
         results: of the rank benchmark, ground truth among them.
@@ -234,9 +212,7 @@ _AGREEMENT: dict[str, Callable[[list[list[float]], list[list[float]]], float]] =
 }
 
 
-def _row(
-    score: str, layer: str, results: list[Result], truth: Mapping[tuple[str, str, str], float]
-) -> RankingRow | None:
+def _row(score: str, layer: str, results: list[Result], truth: Mapping[tuple[str, str, str], float]) -> Result | None:
     values, accuracies = [], []
     for task in dict.fromkeys(task for task, *_ in truth):
         scored = [r for r in results if r.cell.dataset == task and _key(r) in truth]
@@ -246,16 +222,13 @@ def _row(
     if not values:
         return None
     details = [RankDetails.read(r.details) for r in results]
-    return RankingRow(
-        score=score,
-        name=find_score(score).name,
-        **{name: agreement(values, accuracies) for name, agreement in _AGREEMENT.items()},
-        gflops=float(np.mean([d.gflops for d in details])),
-        seconds=float(np.mean([r.seconds for r in results])),
-        tasks=len(values),
-        pairs=sum(len(task) for task in values),
-        layer=layer,
-        paper_gflops=float(np.mean([_paper_gflops(score, d) for d in details])),
+    metrics = {name: agreement(values, accuracies) for name, agreement in _AGREEMENT.items()}
+    metrics |= {"gflops": float(np.mean([d.gflops for d in details]))}
+    metrics |= {"paper_gflops": float(np.mean([_paper_gflops(score, d) for d in details]))}
+    return Result(
+        Cell("neucrab", score, "own", {"layer": layer}),
+        metrics=metrics | {"seconds": float(np.mean([r.seconds for r in results]))},
+        details={"tasks": len(values), "pairs": sum(map(len, values))},
     )
 
 
@@ -267,21 +240,16 @@ def _paper_gflops(score: str, details: RankDetails) -> float:
     return math.nan if found is None else found / 1e9
 
 
-def scores_table(rows: Sequence[RankingRow]) -> Table:
-    """Return how well each score agrees with fine-tuned accuracy, like the tables of the paper."""
-    layered = len({row.layer for row in rows if row.layer}) > 1
-    entries = [
-        _score_row(
-            f"{row.name} at {row.layer}" if layered and row.layer else row.name, asdict(row), f"{row.pairs} pairs"
-        )
-        for row in rows
-    ]
-    return _table("Scores against fine-tuned accuracy (%)", entries, 1)
-
-
-def _score_row(name: str, metrics: Mapping[str, float], note: str = "") -> dict[str, TableCell]:
-    first = {"score": TableCell(name, note=note)}
-    return first | {style.title: _number(metrics.get(style.name), style) for style in _METRICS}
+def scores_table(rows: Sequence[Result], caption: str = "Scores against fine-tuned accuracy (%)", **more: Any) -> Table:
+    """Return a table of scores, like those of the paper."""
+    layered = len({row.cell.parameters.get("layer") for row in rows} - {"", None}) > 1
+    entries = []
+    for row in rows:
+        at = f" at {layer}" if (layer := row.cell.parameters.get("layer")) and layered else ""
+        note = f"{row.details['pairs']} pairs" if row.details else ""
+        first = {"score": TableCell(f"{find_score(row.cell.model).name}{at}", note=note)}
+        entries.append(first | {style.title: _number(row.metrics.get(style.name), style) for style in _METRICS})
+    return _table(caption, entries, 1, **more)
 
 
 # ---- the tables of the paper -----------------------------------------------------------------------------------------
@@ -302,8 +270,7 @@ def published_results() -> list[Result]:
 
 def published_tables() -> list[Table]:
     """Return the tables of the paper, for comparison with one's own."""
-    entries: dict[str, list[dict[str, TableCell]]] = {}
-    for result in published_results():
-        row = _score_row(find_score(result.cell.model).name, result.metrics)
-        entries.setdefault(f"Published, {result.cell.dataset}; GFLOPs as the paper counts them", []).append(row)
-    return [_table(caption, own, 1, folded=True) for caption, own in entries.items()]
+    return [
+        scores_table(list(rows), f"Published, {name}; GFLOPs as the paper counts them", folded=True)
+        for name, rows in groupby(published_results(), key=lambda result: result.cell.dataset)
+    ]

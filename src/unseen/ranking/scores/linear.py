@@ -12,16 +12,19 @@ Expected:   [P] Table 1, Group I, Kendall: 18.44 after one epoch, 32.33 after fi
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax
 
 from unseen.core.arrays import FloatArray, FloatingArray, IntArray
 from unseen.core.errors import UsageError
 from unseen.metrics import softmax
 from unseen.ranking.cards import LBFGS_STEPS, Sizes
 from unseen.ranking.inputs import check_features, split_rows, standardise
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 HELD_OUT = 0.2
 LEARNING_RATE = 0.01
@@ -43,28 +46,13 @@ def linear(features: npt.ArrayLike, labels: npt.ArrayLike, *, epochs: int | None
     train, test = split_rows(known.index, HELD_OUT, seed)
     rows, y = standardise(rows, rows[train]), known.index[train]
     if epochs is None:
-        theta = converge(rows[train], y, known.classes)[0]
-    else:
-        theta = descend(rows[train], y, known.classes, epochs, seed)
+        return float(converge(rows[train], y, known.classes).score(rows[test], known.index[test]))
+    theta = descend(rows[train], y, known.classes, epochs, seed)
     return float(((rows[test] @ theta[:-1] + theta[-1]).argmax(axis=1) == known.index[test]).mean())
 
 
-def converge(
-    rows: FloatingArray,
-    index: IntArray,
-    classes: int,
-    *,
-    penalty: float = PENALTY,
-    steps: int = 1000,
-    tol: float = 1e-5,
-) -> tuple[FloatArray, float]:
-    """Return weights above biases, (d + 1, classes), at the minimum of the penalised loss, and the minimum.
-
-    Args:
-        penalty: times |W|^2 / 2 is added to the mean cross-entropy.
-        steps: most L-BFGS steps.
-        tol: gradient at which L-BFGS stops.
-    """
+def converge(rows: FloatingArray, index: IntArray, classes: int) -> LogisticRegression:
+    """Return the classifier at the minimum of the mean cross-entropy plus PENALTY |W|^2 / 2."""
     from sklearn.exceptions import ConvergenceWarning  # slow to import; planning does not need it
     from sklearn.linear_model import LogisticRegression
 
@@ -72,12 +60,7 @@ def converge(
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Two classes have one vector of weights in scikit-learn: half of it for each has half of its squared norm.
         share = 2 if classes == 2 else 1
-        model = LogisticRegression(C=share / (penalty * len(rows)), tol=tol, max_iter=steps).fit(rows, index)
-    theta = np.concatenate([model.coef_.T, model.intercept_[None]]).astype(np.float64)
-    if classes == 2:
-        theta = np.concatenate([-theta, theta], axis=1) / 2
-    scores = log_softmax(rows @ theta[:-1] + theta[-1], axis=1)
-    return theta, float(-scores[np.arange(len(rows)), index].mean() + 0.5 * penalty * (theta[:-1] ** 2).sum())
+        return LogisticRegression(C=share / (PENALTY * len(rows)), tol=1e-5, max_iter=1000).fit(rows, index)
 
 
 def descend(rows: FloatArray, index: IntArray, classes: int, epochs: int, seed: int) -> FloatArray:
