@@ -29,10 +29,10 @@ from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.records import ModelCard
-from unseen.data import decode_rgb
+from unseen.data import Split, decode_rgb
 from unseen.data.sources.imagenet.cog import Caps, Lists, pick_image_lists, read_split_file
 from unseen.data.sources.imagenet.source import find_in1k, read_in1k
-from unseen.data.sources.imagenet.tree import Images, find_tree, some
+from unseen.data.sources.imagenet.tree import find_tree, some
 from unseen.reports.wording import counted
 
 #: Section 3.4 of the paper: all images, and 1, 2, 4 ... 128 of each concept; five seeds.
@@ -153,7 +153,7 @@ def check_imagenet(
     problems: list[str] = []
     lists = _read_lists(split, levels, problems) if split is not None else {}
     layout, concepts = "", 0
-    found: dict[str, Images | DataError] = {}
+    found: dict[str, Split | DataError] = {}
     try:
         tree = find_tree(root)
         layout, concepts = tree.layout, len(tree.concepts)
@@ -162,7 +162,7 @@ def check_imagenet(
         problems.append(str(error))
     checks = [_check_level(name, level, found, lists, caps or Caps()) for name, level in levels.items()]
     seen = [_check_in1k(in1k)] if in1k is not None else []
-    unreadable, decoded = _decode_samples([e for e in found.values() if isinstance(e, Images) and len(e)], samples)
+    unreadable, decoded = _decode_samples([e for e in found.values() if isinstance(e, Split) and len(e)], samples)
     return ImageNetCheck(
         root=str(root),
         layout=layout,
@@ -201,10 +201,10 @@ def _read_lists(split: Path, levels: Mapping[str, Sequence[str]], problems: list
 
 
 def _check_level(
-    name: str, concepts: Sequence[str], found: Mapping[str, Images | DataError], lists: Lists, caps: Caps
+    name: str, concepts: Sequence[str], found: Mapping[str, Split | DataError], lists: Lists, caps: Caps
 ) -> SetCheck:
     damaged = {c: str(each) for c in concepts if isinstance(each := found.get(c), DataError)}
-    images = {c: each for c in sorted(concepts) if isinstance(each := found.get(c), Images)}
+    images = {c: each for c in sorted(concepts) if isinstance(each := found.get(c), Split)}
     counts = {c: len(each) for c, each in images.items()}
     short: list[str] = []
     train = test = absent = 0
@@ -246,7 +246,7 @@ def _check_in1k(root: Path) -> SetCheck:
     return SetCheck("in1k", len(classes), train, test, {}, notes=(f"in1k: {notes}",) if notes else ())
 
 
-def _decode_samples(every: Sequence[Images], count: int) -> tuple[dict[str, str], int]:
+def _decode_samples(every: Sequence[Split], count: int) -> tuple[dict[str, str], int]:
     """Decode a few images, spread over the concepts; return name and reason of unreadable ones, and the number."""
     unreadable: dict[str, str] = {}
     count = min(count, len(every))
