@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from unseen.core.errors import DataError
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fuzzer forks and reads /proc")
 FORMATS = ("pyarrow", "datasets", "onnx", "transformers", "open_clip", "h5py")
@@ -39,15 +42,34 @@ def test_damaged_files_give_errors_of_ours_only() -> None:
 
 @pytest.mark.slow
 @linux
-def test_damaged_files_of_public_entry_points(tmp_path: Path) -> None:
+def test_damaged_files_of_public_entry_points() -> None:
     need_formats()
-    arguments = ("--entries", "--inputs", "10", "--batch", "5", "--state", str(tmp_path / "state"))
-    first = run(*arguments)
-    assert first.count("\n| ") > 25, "a row for each entry point"
-    batches = (tmp_path / "state").read_text()
-    again = run(*arguments, "--reader", "dataset zip", "--reader", "dataset wds").splitlines()
-    assert again[2:4] == [line for line in first.splitlines() if line.startswith(("| dataset zip", "| dataset wds"))]
-    assert (tmp_path / "state").read_text() == batches, "no batch is run twice"
+    assert run("--entries", "--inputs", "10", "--batch", "5").count("\n| ") > 25, "a row for each entry point"
+
+
+@linux
+def test_finished_batches_are_not_run_again(tmp_path: Path) -> None:
+    from tools.fuzz.mutations import blind
+    from tools.fuzz.runner import BATCH, Reader, fuzz
+
+    def read(folder: Path) -> bytes:
+        data = (folder / "x").read_bytes()
+        if len(data) != 3:
+            raise DataError("another length")
+        return data
+
+    reader, state = Reader("three bytes", {"x": b"abc"}, read, blind), tmp_path / "state"
+    (first,) = fuzz([reader], BATCH, 0, state)
+    assert first.read + first.refused == BATCH
+    assert 0 < first.refused < BATCH
+    assert first.bad == 0
+    batch = state.read_text()
+    (longer,) = fuzz([reader], 2 * BATCH, 0, state)
+    assert longer.read + longer.refused == 2 * BATCH
+    assert state.read_text().startswith(batch)
+    assert state.read_text().count("\n") == 2
+    (again,) = fuzz([dataclasses.replace(reader, read=lambda _: pytest.fail("run again"))], BATCH, 0, state)
+    assert vars(again) == vars(first)
 
 
 def test_every_registered_entry_point_is_fuzzed_or_exempt() -> None:

@@ -20,8 +20,8 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Collection, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Collection, Mapping
+from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from types import UnionType
@@ -201,7 +201,7 @@ def check_options(options: Any) -> None:
     Raises:
         OptionError: a value of a type, or outside the choices or range, that the field's annotation does not allow.
     """
-    hints = _hints(type(options))
+    hints = type_hints(type(options))
     for field in dataclasses.fields(options):
         value = _meant(getattr(options, field.name), hints[field.name], field)
         checked = _convert(value, hints[field.name], type(options).__name__, field.name, strict=True)
@@ -225,7 +225,7 @@ def make_options(
     if not isinstance(values, Mapping):
         raise UsageError(f"{source}: a table is expected, not {type(values).__name__}.")
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
-    hints = _hints(kind)
+    hints = type_hints(kind)
     given: dict[str, Any] = {}
     try:
         for key, value in values.items():
@@ -242,8 +242,8 @@ def make_options(
         raise UsageError(f"{source}: {error.detail}") from None
 
 
-def _hints(kind: type) -> dict[str, object]:
-    return get_type_hints(kind, include_extras=True)
+#: Types of the fields of a class, resolved once per class.
+type_hints: Callable[[type], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
 
 
 def _convert(value: object, hint: object, owner: str, name: str, *, strict: bool) -> object:

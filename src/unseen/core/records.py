@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal, Self, get_type_hints
+from typing import Any, Literal, Self
 
 import msgspec
 
-from unseen.core.identity import digest, identify, plain
-from unseen.core.run_record import Dropped, RunRecord, dropped
+from unseen.core.identity import digest, identify, plain, type_hints
+from unseen.core.run_record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,32 +227,8 @@ class Result(_Record):
         """Read what `to_dict` of this or an earlier version wrote; ignore keys of a later version."""
         known = {f.name for f in dataclasses.fields(cls)}
         found = {name: value for name, value in values.items() if name in known}
-        details, record = read_details(found.get("details", {}), found.get("record") or {})
         nested: dict[str, Any] = {"cell": Cell(**found["cell"]), "sweep": tuple(found.get("sweep", ()))}
-        return cls(**{**found, **nested, "details": details, "record": record})
-
-
-def read_details(details: Mapping[str, object], record: Mapping[str, object]) -> tuple[Mapping[str, object], RunRecord]:
-    """Return details and run record of a stored result, from the formats of all versions.
-
-    Version 0.1 had no run record. It kept unreadable images in `details["skipped"]`, in three shapes: by split and
-    name, by "split:position", and by name.
-    """
-    found = RunRecord.from_dict(record)
-    if "skipped" not in details:
-        return details, found
-    skipped = details["skipped"]
-    lost: tuple[Dropped, ...] = ()
-    for name, value in skipped.items() if isinstance(skipped, Mapping) else ():
-        split, colon, position = str(name).partition(":")
-        if isinstance(value, Mapping):
-            lost += dropped("image", value, str(name))
-        elif colon and position.isdecimal():
-            lost += dropped("image", {position: str(value)}, split)
-        else:
-            lost += dropped("image", {str(name): str(value)})
-    rest = {name: value for name, value in details.items() if name != "skipped"}
-    return rest, RunRecord(dropped=lost).merge(found)
+        return cls(**{**found, **nested, "record": RunRecord.from_dict(found.get("record") or {})})
 
 
 # ---- typed views -----------------------------------------------------------------------------------------------------
@@ -270,7 +246,7 @@ class Typed:
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Self:
         """Return the view of a stored mapping; ignore keys that the class does not declare."""
-        hints = _hints(cls)
+        hints = type_hints(cls)
         found: dict[str, Any] = {}
         for each in fields(cls):
             with suppress(KeyError, msgspec.ValidationError, TypeError):  # the value becomes the default
@@ -313,13 +289,3 @@ class Details(Typed):
     per_label: dict[str, float | None] = field(default_factory=dict)
     labels: int | None = None
     audit: str = ""
-
-
-_HINTS: dict[type, dict[str, Any]] = {}
-
-
-def _hints(kind: type) -> dict[str, object]:
-    """Return the types of the fields of a class, resolved once per class."""
-    if kind not in _HINTS:
-        _HINTS[kind] = get_type_hints(kind)
-    return _HINTS[kind]

@@ -10,7 +10,7 @@ import copy
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,11 +132,21 @@ def _splits(data: object) -> dict[str, LabelledImages]:
     """
     if not isinstance(data, dict):
         return {"train": read_object(data)}
-    named = splits_by_name([str(name) for name in data], "the data")
+    return read_splits({str(name): part for name, part in data.items()}, "the data", read_object)
+
+
+def read_splits(
+    parts: Mapping[str, Any], where: str, read: Callable[[Any], LabelledImages]
+) -> dict[str, LabelledImages]:
+    """Return the splits train, val and test of named parts; a note of `train` lists the others.
+
+    Raises:
+        DataError: no part is for training.
+    """
+    named = splits_by_name(parts, where)
     if "train" not in named:
-        raise DataError(f"there are no images to train on; found the splits {', '.join(map(str, data))}.")
-    parts = {str(name): part for name, part in data.items()}
-    found = {split: read_object(parts[name]) for split, name in named.items()}
+        raise DataError(f"{where}: there are no images to train on; found the splits {', '.join(parts)}.")
+    found = {split: read(parts[name]) for split, name in named.items()}
     if unused := [name for name in parts if name not in named.values()]:
         found["train"] = replace(found["train"], losses=(*found["train"].losses, unused_splits(unused)))
     return found

@@ -174,18 +174,22 @@ def _joined(columns: Iterable[AnyArray | None]) -> AnyArray | None:
 
 
 def join_splits(
-    parts: Sequence[Split], labels: Sequence[IntArray] = (), members: Sequence[tuple[Dataset, str]] = ()
+    parts: Sequence[Split],
+    labels: Sequence[IntArray] = (),
+    members: Sequence[tuple[Dataset, str]] = (),
+    *,
+    prefix: str = "",
 ) -> Split:
-    """Concatenate several splits, with other labels and members if given."""
+    """Concatenate several splits, with other labels and members if given, and `prefix` before every name."""
     keyed = bool(members) or all(part.content_key is not None for part in parts)
     return Split(
-        names=[name for part in parts for name in part.names],
+        names=[prefix + name for part in parts for name in part.names],
         labels=np.concatenate(labels or [part.labels for part in parts]),
         open=_indexed(parts, lambda part, i: part.open(i)),
         fingerprint="" if keyed else digest([part.fingerprint for part in parts], length=32),
         content_key=_indexed(parts, _content_key) if keyed else None,
         targets=_joined(part.targets for part in parts),
-        sampling_keys=[name for part in parts for name in part.sampling_keys],
+        sampling_keys=[prefix + name for part in parts for name in part.sampling_keys],
         feature_rows=_joined(part.feature_rows for part in parts),
         members=tuple(members),
     )

@@ -21,7 +21,7 @@ from typing import Any
 
 from unseen.core.errors import StoreError
 from unseen.core.identity import Values, canonical_json
-from unseen.core.records import Cell, Result, read_details
+from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.results.info import built_in_info
 
@@ -42,7 +42,6 @@ _KEY = "$shared"
 _LONG = 256
 _REFERENCE = re.compile(r'\{"\$shared":"([0-9a-f]{32})"\}')
 _ANSWERS = re.compile(r"(\d{1,15}):([A-Za-z0-9+/]*)(={0,2})", re.ASCII)
-_SKIPPED = '"skipped":'
 
 
 def to_row(study: str, result: Result) -> tuple[Fields, list[tuple[str, float | None]], dict[str, str]]:
@@ -178,7 +177,9 @@ class RowReader:
         return Cell(**names, parameters=self._parameters[text])
 
     def _result(self, row: Row, metrics: Metrics) -> Result:
-        details, record = self._details(row)
+        details = Fields() if self._brief else self._unpack_values(row["details"])
+        if (text := row["record"]) not in self._records:
+            self._records[text] = RunRecord.from_dict(self._unpack_values(text))
         cell, nested = self._cell(row), Fields()
         check_content(cell, details)
         if not self._brief:
@@ -191,31 +192,13 @@ class RowReader:
             metrics={sys.intern(name): math.nan if value is None else float(value) for name, value in metrics},
             error=row["error"],
             seconds=row["seconds"],
-            record=record,
+            record=self._records[text],
             recorded=row["recorded"],
             **nested,
         )
 
-    def _details(self, row: Row) -> tuple[Mapping[str, object], RunRecord]:
-        details: Mapping[str, object] = {}
-        if "details" in self._columns(row):
-            details = self._unpack_values(row["details"])
-        text = row["record"]
-        if text not in self._records:
-            self._records[text] = RunRecord.from_dict(self._unpack_values(text))
-        if "skipped" not in details:
-            return details, self._records[text]
-        details, old = read_details(details, {})
-        return details, old.merge(self._records[text])
-
-    def _columns(self, row: Row) -> Sequence[str]:
-        """Return the columns to unpack: without details, unless they hold a part of the run record."""
-        if not self._brief:
-            return NESTED
-        return ("record", "details") if _SKIPPED in str(row["details"]) else ("record",)
-
     def _packed(self, row: Row) -> list[str]:
-        return [str(row[name]) for name in self._columns(row)]
+        return [str(row[name]) for name in (("record",) if self._brief else NESTED)]
 
     def _unpack_values(self, text: str) -> Fields:
         values = self._whole(json.loads(text))

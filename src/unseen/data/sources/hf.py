@@ -7,6 +7,7 @@ splits are used); `image=COLUMN`, `label=COLUMN`. Images are decoded by us. No c
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,8 @@ from unseen.core.extras import check_available, import_extra
 from unseen.core.guard import allowance, guarded
 from unseen.core.isolate import Trial, file_states, try_isolated
 from unseen.core.names import Name, Options
-from unseen.data.adapters import read_hugging_face
+from unseen.data.adapters import read_hugging_face, read_splits
 from unseen.data.dataset import Dataset
-from unseen.data.layout import splits_by_name, unused_splits
 from unseen.data.load import DatasetSource
 from unseen.data.subset import Division
 from unseen.data.user_data import divide
@@ -39,19 +39,13 @@ class HfSource(DatasetSource):
         options.finish()
         found = _load_hf(name, config, image, label)
         parts = dict(found) if hasattr(found, "keys") else {"train": found}
-        named = splits_by_name(parts, f"hf:{name}") if split is None else {"train": split}
         if split is not None and split not in parts:
             raise DataError(f"hf:{name} has no split {split!r}. It has {', '.join(parts)}.")
-        if "train" not in named:
-            raise DataError(f"hf:{name} has no split to train on; choose one: ?split={next(iter(found))}.")
-        unused = [] if split else [each for each in parts if each not in named.values()]
-        losses = (unused_splits(unused),) if unused else ()
+        chosen = parts if split is None else {"train": parts[split]}
+        images = read_splits(chosen, f"hf:{name}", partial(read_hugging_face, image=image, label=label))
         stored = Name.parse(options.dataset).without("label", *_SAMPLING)
-        images = {
-            each: replace(read_hugging_face(parts[own], image, label), losses=losses, id=f"{stored}#{each}")
-            for each, own in named.items()
-        }
-        return divide(images, division, group="hf", ordered=True)
+        named = {each: replace(own, id=f"{stored}#{each}") for each, own in images.items()}
+        return divide(named, division, group="hf", ordered=True)
 
 
 def _load_hf(name: str, config: str | None, image: str, label: str) -> Any:

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.core.pickles import load_plain_pickle
 from unseen.data.dataset import Split
-from unseen.data.sources.imagenet.tree import Images, ImageTree, join_split, some
+from unseen.data.sources.imagenet.tree import ImageTree, join_split, some
 from unseen.data.subset import draw_order, rank_in_class
 
 #: The format of files that `unseen cog levels --out` writes.
@@ -169,10 +170,10 @@ def lists_digest(splits: Mapping[str, Split]) -> str:
 
 
 def _listed(
-    tree: ImageTree, level: str, concepts: Sequence[str], found: Sequence[Images], lists: Lists
+    tree: ImageTree, level: str, concepts: Sequence[str], found: Sequence[Split], lists: Lists
 ) -> tuple[dict[str, Split], str]:
     """Return splits of the listed images; a missing one stays and counts as unreadable when it is opened."""
-    parts: dict[str, list[tuple[Images, IntArray, int]]] = {"train": [], "test": []}
+    parts: dict[str, list[tuple[Split, IntArray, int]]] = {"train": [], "test": []}
     absent = 0
     for label, (concept, images) in enumerate(zip(concepts, found, strict=True)):
         known = {name: row for row, name in enumerate(images.names)}
@@ -190,13 +191,17 @@ def _listed(
     return splits, notes + (f"; {absent:,} of them are not there" if absent else "")
 
 
-def _at(images: Images, known: Mapping[str, int], names: tuple[str, ...]) -> Images:
-    def row_of(i: int) -> int:
+def _at(images: Split, known: Mapping[str, int], names: tuple[str, ...]) -> Split:
+    def open_one(i: int) -> Image.Image:
         if names[i] not in known:
             raise FileNotFoundError("listed, but missing")
-        return known[names[i]]
+        return images.open(known[names[i]])
 
-    return Images(names, lambda i: images.open(row_of(i)), lambda i: images.size(row_of(i)))
+    def content_key(i: int) -> bytes:
+        assert images.content_key is not None
+        return images.content_key(known[names[i]]) if names[i] in known else b"unreadable"
+
+    return Split(names, np.zeros(len(names), np.int64), open_one, content_key=content_key)
 
 
 def _read(path: Path, what: str) -> Any:

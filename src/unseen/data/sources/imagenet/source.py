@@ -44,7 +44,7 @@ from unseen.data.sources.imagenet.cog import (
     read_image_lists,
     read_levels,
 )
-from unseen.data.sources.imagenet.tree import Images, find_tree, images_in_folder, images_in_tar, join_split
+from unseen.data.sources.imagenet.tree import find_tree, images_in_folder, images_in_tar, join_split
 
 ROOT_VARIABLES = {
     "in1k": "UNSEEN_IMAGENET_1K",
@@ -282,7 +282,7 @@ def read_in1k(found: In1k, val_labels: Path | None = None) -> tuple[list[str], d
     return classes, {"train": train, "test": test}, "; ".join(notes)
 
 
-_Part = tuple[Images, IntArray, int]
+_Part = tuple[Split, IntArray, int]
 
 
 def read_validation(found: In1k, val_labels: Path | None, classes: Sequence[str]) -> tuple[list[_Part], int]:
@@ -300,7 +300,7 @@ def read_validation(found: In1k, val_labels: Path | None, classes: Sequence[str]
     return _sort_flat(flat, read_val_labels(path), path, classes)
 
 
-def _sort_flat(flat: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
+def _sort_flat(flat: Split, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
     """Return images of one flat folder by class, named as if each class had a folder."""
     shown = [labels.get(_stem(name)) for name in flat.names]
     if None in shown:
@@ -308,7 +308,7 @@ def _sort_flat(flat: Images, labels: Mapping[str, str], path: Path, classes: Seq
             f"{str(path)!r} does not have {flat.names[shown.index(None)]!r}. It has {len(labels):,} images."
         )
     names = [f"{wnid}/{name.rpartition('/')[2]}" for wnid, name in zip(shown, flat.names, strict=True)]
-    named = replace(flat, names=tuple(names))
+    named = Split(names, flat.labels, flat.open, content_key=flat.content_key)
     rows = [np.flatnonzero(np.asarray(shown) == wnid) for wnid in classes]
     parts = [(named, own, label) for label, own in enumerate(rows) if len(own)]
     return parts, len(flat) - sum(map(len, rows))

@@ -25,7 +25,7 @@ from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.data.archives import TarIndex, index_tar
-from unseen.data.dataset import Split, locator
+from unseen.data.dataset import Split, join_splits
 from unseen.data.decode import open_image
 from unseen.data.images import find_images, image_extensions, is_litter
 
@@ -35,22 +35,20 @@ WHOLE_TARS = ("fall11_whole.tar", "winter21_whole.tar")
 _THREADS = 16  # they wait for the disk or the network, not for the processor
 
 
-@dataclass(frozen=True, eq=False)
-class Images:
-    """Images that can be opened one by one, in the order of their names.
+def list_images(names: Sequence[str], open_one: Callable[[int], Image.Image], size: Callable[[int], int]) -> Split:
+    """Return the images of one concept, without labels yet.
 
-    Attributes:
-        names: relative to the root, the same in every layout.
-        open: returns image `i`, not decoded.
-        size: returns the bytes of image `i` on disk, without reading it.
+    An image counts as changed when its name or its size on disk does: of a million compressed files, reading the sizes
+    alone takes seconds to minutes, and a tar's index has them already.
     """
 
-    names: tuple[str, ...]
-    open: Callable[[int], Image.Image]
-    size: Callable[[int], int]
+    def content_key(i: int) -> bytes:
+        try:
+            return b"%d" % size(i)
+        except OSError:
+            return b"unreadable"
 
-    def __len__(self) -> int:
-        return len(self.names)
+    return Split(names, np.zeros(len(names), np.int64), open_one, content_key=content_key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,7 @@ class ImageTree:
 
     root: Path
     layout: str
-    listers: Mapping[str, Callable[[], Images]]
+    listers: Mapping[str, Callable[[], Split]]
 
     def __contains__(self, concept: object) -> bool:
         return concept in self.listers
@@ -73,11 +71,11 @@ class ImageTree:
         """Return the sorted names of all concepts."""
         return sorted(self.listers)
 
-    def images(self, concept: str) -> Images:
+    def images(self, concept: str) -> Split:
         """Return the images of one concept; raise `DataError` if its folder or tar file cannot be read."""
         return self.listers[concept]()
 
-    def every(self, concepts: Sequence[str]) -> list[Images]:
+    def every(self, concepts: Sequence[str]) -> list[Split]:
         """Return the images of several concepts, in that order, listed by many threads."""
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(self.images, concepts))
@@ -97,7 +95,7 @@ def find_tree(root: Path) -> ImageTree:
     whole = next((root / name for name in WHOLE_TARS if name.removesuffix(".tar") in tars), None)
     if whole is not None and len(tars) == 1 and not folders:
         return _one_tar(whole)
-    listers: dict[str, Callable[[], Images]] = {name: partial(images_in_folder, root / name, name) for name in folders}
+    listers: dict[str, Callable[[], Split]] = {name: partial(images_in_folder, root / name, name) for name in folders}
     listers |= {name: partial(images_in_tar, root / f"{name}.tar", name) for name in tars}
     if not listers:
         inside = sorted(entry.name for entry in root.iterdir())
@@ -114,19 +112,19 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "") if names else "nothing"
 
 
-def images_in_folder(folder: Path, concept: str) -> Images:
+def images_in_folder(folder: Path, concept: str) -> Split:
     """Return all images in a folder, at any depth, with names that start with `concept/`."""
     names = tuple(find_images(folder, f"{concept}/" if concept else "").names)
     cut, base = len(concept) + 1 if concept else 0, str(folder)
-    return Images(
+    return list_images(
         names,
-        open=lambda i: open_image(folder / names[i][cut:]),
+        lambda i: open_image(folder / names[i][cut:]),
         # A million of these make a fingerprint, and a Path takes longer to build than the system takes to answer.
-        size=lambda i: os.stat(f"{base}/{names[i][cut:]}").st_size,  # noqa: PTH116
+        lambda i: os.stat(f"{base}/{names[i][cut:]}").st_size,  # noqa: PTH116
     )
 
 
-def images_in_tar(archive: Path | TarIndex, concept: str) -> Images:
+def images_in_tar(archive: Path | TarIndex, concept: str) -> Split:
     """Return all images in a tar file, with names that start with `concept/`."""
     index = index_tar(archive) if isinstance(archive, Path) else archive
     extensions = image_extensions()
@@ -138,44 +136,12 @@ def images_in_tar(archive: Path | TarIndex, concept: str) -> Images:
             rows[name if not concept or name.startswith(f"{concept}/") else f"{concept}/{name}"] = row
     names = tuple(sorted(rows))
     order = np.asarray([rows[name] for name in names], np.int64)
-    return Images(
-        names,
-        open=lambda i: open_image(index.read(int(order[i]))),
-        size=lambda i: int(index.sizes[order[i]]),
-    )
+    return list_images(names, lambda i: open_image(index.read(int(order[i]))), lambda i: int(index.sizes[order[i]]))
 
 
-def join_split(parts: Sequence[tuple[Images, IntArray, int]], prefix: str = "") -> Split:
-    """Join one split of several concepts: the images at some rows of each, with its label.
-
-    An image counts as changed when its name or its size on disk does: of a million compressed files, reading the sizes
-    alone takes seconds to minutes, and a tar's index has them already.
-    """
-    locate = locator(len(rows) for _, rows, _ in parts)
-
-    def find(i: int) -> tuple[Images, int]:
-        part, place = locate(i)
-        images, rows, _ = parts[part]
-        return images, int(rows[place])
-
-    def open_one(i: int) -> Image.Image:
-        images, row = find(i)
-        return images.open(row)
-
-    def content_key(i: int) -> bytes:
-        images, row = find(i)
-        try:
-            return b"%d" % images.size(row)
-        except OSError:
-            return b"unreadable"
-
-    labels = np.asarray([label for _, _, label in parts], np.int64)
-    return Split(
-        names=[prefix + images.names[row] for images, rows, _ in parts for row in rows.tolist()],
-        labels=np.repeat(labels, [len(rows) for _, rows, _ in parts]),
-        open=open_one,
-        content_key=content_key,
-    )
+def join_split(parts: Sequence[tuple[Split, IntArray, int]], prefix: str = "") -> Split:
+    """Join one split of several concepts: the images at some rows of each, with its label."""
+    return join_splits([images.take(rows, np.full(len(rows), label)) for images, rows, label in parts], prefix=prefix)
 
 
 def _entries(root: Path) -> tuple[list[str], list[str]]:
@@ -195,7 +161,7 @@ def _one_tar(path: Path) -> ImageTree:
             f"{str(path)!r} holds {len(outer):,} files, {found}, but no tar file per concept such as n01440764.tar."
         )
 
-    def list_inner(concept: str) -> Images:
+    def list_inner(concept: str) -> Split:
         return images_in_tar(outer.nested(inner[concept]), concept)
 
     return ImageTree(path, "one tar", {concept: partial(list_inner, concept) for concept in inner})
