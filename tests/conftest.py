@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image
+from tests.background import fork_workers
 
 from unseen.core.registry import Registry
 from unseen.engines import Engine, make_engine
@@ -99,6 +100,12 @@ def remove_registrations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for registry, name in added:
         registry._targets.pop(name, None)
         registry._loaded.pop(name, None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forked_workers() -> None:
+    """Fork the workers of engines: a new interpreter takes 3 CPU seconds for its imports."""
+    fork_workers()
 
 
 @pytest.fixture(scope="session")
