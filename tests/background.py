@@ -86,6 +86,11 @@ def start_unseen(folder: Path, *arguments: object) -> Running:
     return start_main(folder, _unseen, *arguments)
 
 
+def run_unseen(folder: Path, *arguments: object) -> Ended:
+    """Run a command to its end."""
+    return start_unseen(folder, *arguments).wait()
+
+
 def start_script(folder: Path, script: Path, *arguments: object) -> Running:
     """Start a script of Python; `folder` receives its output and standard error."""
     return start_main(folder, _script, script, *arguments)
