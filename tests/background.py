@@ -20,6 +20,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from unseen.core import isolate
 from unseen.run import executor
 
 _ENVIRONMENT = executor.environment
@@ -117,10 +118,32 @@ def call(function: Callable[..., object], *arguments: object) -> Any:
     return start_call(function, *arguments).result()
 
 
-def fork_workers() -> None:
-    """Fork the processes of local engines, too; without it, they are spawned as for a user."""
+def fork_processes() -> None:
+    """Fork workers of local engines and readers of untrusted files, too; for a user they are new interpreters."""
     executor._CONTEXT = _context()
     executor.environment = lambda *of: {**os.environ, **_ENVIRONMENT(*of)}
+    isolate._START = _fork_trial
+
+
+def _fork_trial(trial: isolate.Trial) -> tuple[int, str]:
+    running = start_call(_read_quietly, trial)
+    try:
+        if not running.answer.poll(60 + 20 * trial.cpu):
+            return -signal.SIGTERM, ""
+        succeeded, found = running.answer.recv()
+        return found if succeeded else (1, "")
+    except EOFError:
+        running.process.join()
+        return running.process.exitcode or 0, ""
+    finally:
+        running.process.kill()
+        running.process.join()
+
+
+def _read_quietly(trial: isolate.Trial) -> tuple[int, str]:
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    return isolate.call(trial)
 
 
 def _context() -> ForkServerContext:
@@ -142,7 +165,7 @@ def _prepare(environment: dict[str, str]) -> None:
     # A suite that runs in the background ignores SIGINT, and its children would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     forkserver._forkserver.ensure_running = lambda: None  # the server of the test forks for this process, too
-    fork_workers()
+    fork_processes()
 
 
 def _call(
