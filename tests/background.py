@@ -1,4 +1,4 @@
-"""Run `unseen` or a function in the background of a test, forked from a process that has imported everything.
+"""Run `unseen`, a script or a function in the background of a test, forked from a process that imported everything.
 
 An interpreter of its own needs 2 to 4 CPU seconds for torch and timm. The server that forks starts with the first
 command of a test process, has no threads, and ends with the test process.
@@ -8,23 +8,31 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from unseen.core import isolate
+from unseen.run import executor
+
+_ENVIRONMENT = executor.environment
+
 
 @dataclass(frozen=True)
 class Ended:
-    """Exit code and standard error of a command; the code is negative if a signal killed it."""
+    """Exit code and standard error of a command, output of a script; the code is negative if a signal killed it."""
 
     code: int | None
     error: str
+    output: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +56,8 @@ class Running:
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
-        return Ended(self.process.exitcode, self.log.read_text())
+        output = self.log.with_suffix(".out")
+        return Ended(self.process.exitcode, self.log.read_text(), output.read_text() if output.exists() else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +84,25 @@ class Calling:
 
 def start_unseen(folder: Path, *arguments: object) -> Running:
     """Start a command; `folder` receives its standard error."""
-    log = folder / f"stderr-{len(list(folder.glob('stderr-*')))}.txt"
+    return start_main(folder, _unseen, *arguments)
+
+
+def run_unseen(folder: Path, *arguments: object) -> Ended:
+    """Run a command to its end."""
+    return start_unseen(folder, *arguments).wait()
+
+
+def start_script(folder: Path, script: Path, *arguments: object) -> Running:
+    """Start a script of Python; `folder` receives its output and standard error."""
+    return start_main(folder, _script, script, *arguments)
+
+
+def start_main(folder: Path, main: Callable[[list[str]], object], *arguments: object) -> Running:
+    """Start a function of a list of words that returns an exit code; `folder` receives its output."""
+    log = folder / f"stderr-{len(list(folder.glob('stderr-*.txt')))}.txt"
     log.touch()
     words = [str(each) for each in arguments]
-    return Running(_start(_run, words, str(log), dict(os.environ)), log)
+    return Running(_start(_run, main, words, str(log), dict(os.environ)), log)
 
 
 def start_call(function: Callable[..., object], *arguments: object) -> Calling:
@@ -94,24 +118,54 @@ def call(function: Callable[..., object], *arguments: object) -> Any:
     return start_call(function, *arguments).result()
 
 
-def _start(target: Callable[..., None], *arguments: object) -> ForkServerProcess:
+def fork_processes() -> None:
+    """Fork workers of local engines and readers of untrusted files, too; for a user they are new interpreters."""
+    executor._CONTEXT = _context()
+    executor.environment = lambda *of: {**os.environ, **_ENVIRONMENT(*of)}
+    isolate._START = _fork_trial
+
+
+def _fork_trial(trial: isolate.Trial) -> tuple[int, str]:
+    running = start_call(_read_quietly, trial)
+    try:
+        if not running.answer.poll(60 + 20 * trial.cpu):
+            return -signal.SIGTERM, ""
+        succeeded, found = running.answer.recv()
+        return found if succeeded else (1, "")
+    except EOFError:
+        running.process.join()
+        return running.process.exitcode or 0, ""
+    finally:
+        running.process.kill()
+        running.process.join()
+
+
+def _read_quietly(trial: isolate.Trial) -> tuple[int, str]:
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    return isolate.call(trial)
+
+
+def _context() -> ForkServerContext:
     context: ForkServerContext = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.preloaded", "tests.background"])
-    process = context.Process(target=target, args=arguments)
+    return context
+
+
+def _start(target: Callable[..., None], *arguments: object) -> ForkServerProcess:
+    process = _context().Process(target=target, args=arguments)
     process.start()
     return process
-
-
-def run_unseen(folder: Path, *arguments: object) -> Ended:
-    """Run a command to its end."""
-    return start_unseen(folder, *arguments).wait()
 
 
 def _prepare(environment: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
+    os.setsid()
     # A suite that runs in the background ignores SIGINT, and its children would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    forkserver._forkserver.ensure_running = lambda: None  # the server of the test forks for this process, too
+    fork_processes()
 
 
 def _call(
@@ -124,12 +178,21 @@ def _call(
         answer.send((False, traceback.format_exc()))
 
 
-def _run(arguments: list[str], log: str, environment: dict[str, str]) -> None:
+def _run(main: Callable[[list[str]], object], arguments: list[str], log: str, environment: dict[str, str]) -> None:
     _prepare(environment)
-    for path, stream in ((os.devnull, 1), (log, 2)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), stream)
+    for path, stream in ((Path(log).with_suffix(".out"), 1), (log, 2)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    sys.exit(main(arguments))
 
+
+def _unseen(arguments: list[str]) -> int:
     from unseen.cli import main
 
-    sys.exit(main(arguments))
+    return main(arguments)
+
+
+def _script(arguments: list[str]) -> None:
+    sys.argv = arguments
+    sys.path.insert(0, str(Path(arguments[0]).parent))
+    runpy.run_path(arguments[0], run_name="__main__")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image
+from tests.background import fork_processes
 
 from unseen.core.registry import Registry
 from unseen.engines import Engine, make_engine
@@ -99,6 +100,12 @@ def remove_registrations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for registry, name in added:
         registry._targets.pop(name, None)
         registry._loaded.pop(name, None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forked_processes() -> None:
+    """Fork the workers of engines and the readers of files: a new interpreter takes up to 3 CPU seconds for imports."""
+    fork_processes()
 
 
 @pytest.fixture(scope="session")

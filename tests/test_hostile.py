@@ -47,6 +47,7 @@ def png(shade: int) -> bytes:
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("UNSEEN_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(isolate, "_START", isolate._spawn)  # as for a user; other tests fork
     return tmp_path / "home"
 
 

@@ -65,7 +65,7 @@ def exhaust(stream: Any) -> None:
 def test_the_memory_of_a_small_question_does_not_grow_with_the_database(
     fill: Callable[[int], ResultsDatabase],
 ) -> None:
-    small, large = fill(300), fill(1500)
+    small, large = fill(200), fill(1000)
     cells = [one(number).cell for number in range(10)]
     questions: list[Callable[[ResultsDatabase], Any]] = [
         lambda database: database.done(cells),
@@ -79,17 +79,17 @@ def test_the_memory_of_a_small_question_does_not_grow_with_the_database(
 
 
 def test_long_form_is_streamed(fill: Callable[[int], ResultsDatabase]) -> None:
-    """Three times the rows are some bytes per id more: no chunk of results is kept beside the next."""
-    small, large = fill(1200), fill(3600)
+    """Twice the rows are some bytes per id more: no chunk of results is kept beside the next."""
+    small, large = fill(1000), fill(2000)
     ways: list[Callable[[ResultsDatabase], Any]] = [
         lambda database: csv_lines(database.rows(brief=True), database.parameter_names()),
         lambda database: json_lines(database.rows(metric="top1")),
     ]
     for way in ways:
         costs = [peak(lambda way=way, d=database: exhaust(way(d))) for database in (small, large)]
-        assert costs[1] < costs[0] + 2400 * 200, costs
+        assert costs[1] < costs[0] + 1000 * 200, costs
     lines = list(csv_lines(large.rows(brief=True), large.parameter_names()))
-    assert len("".join(lines).splitlines()) == 1 + 4 * 3600
+    assert len("".join(lines).splitlines()) == 1 + 4 * 2000
 
 
 def test_what_is_shared_lies_there_once(fill: Callable[[int], ResultsDatabase]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.background import Ended, Running, start_main
 
 from unseen.engines import Engine
 from unseen.results import ResultsDatabase
@@ -39,50 +38,59 @@ ANIMALS = (
 
 
 class Cluster:
-    """A scheduler and workers, each a process of its own that can be killed by its id."""
+    """A scheduler and workers, each a process of its own that can be killed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.file = folder / "scheduler.json"
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[Running] = []
 
-    def start(self, *arguments: str, log: str) -> subprocess.Popen[str]:
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent), *sys.path]),
-        }
-        with (self.folder / f"{log}.log").open("a") as out:
-            process = subprocess.Popen(
-                [sys.executable, *arguments], env=environment, cwd=self.folder, stdout=out, stderr=out, text=True
-            )
-        self.processes.append(process)
-        return process
+    def start(self, main: Callable[[list[str]], object], *arguments: object) -> Running:
+        self.processes.append(start_main(self.folder, main, *arguments))
+        return self.processes[-1]
 
-    def scheduler(self) -> subprocess.Popen[str]:
+    def scheduler(self) -> Running:
         self.file.unlink(missing_ok=True)
-        arguments = ("-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
-        process = self.start(*arguments, "--scheduler-file", str(self.file), log="scheduler")
+        arguments = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", self.file)
+        running = self.start(run_scheduler, *arguments)
         until(self.file.is_file)
-        return process
+        return running
 
-    def workers(self, count: int) -> list[subprocess.Popen[str]]:
-        arguments = ("-m", "dask", "worker", "--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny")
-        return [self.start(*arguments, "--no-dashboard", log=f"worker{number}") for number in range(count)]
+    def workers(self, count: int) -> list[Running]:
+        arguments = ("--scheduler-file", self.file, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+        return [self.start(run_worker, *arguments) for _ in range(count)]
 
-    def client(self, home: Path, images: Path, where: str = "") -> subprocess.Popen[str]:
-        return self.start(
-            str(HERE / "cluster_client.py"), str(home), str(images), where or str(self.file), log="client"
-        )
+    def client(self, home: Path, images: Path, where: str = "") -> Running:
+        return self.start(run_client, home, images, where or self.file)
 
-    def said(self, name: str = "client") -> str:
-        return (self.folder / f"{name}.log").read_text()
+    def run_client(self, home: Path, images: Path, where: str = "") -> Ended:
+        return self.client(home, images, where).wait(PATIENCE)
 
     def stop(self) -> None:
-        for process in reversed(self.processes):
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        for running in reversed(self.processes):
+            running.process.kill()
+            running.process.join()
+
+
+def run_scheduler(arguments: list[str]) -> None:
+    from distributed.cli.dask_scheduler import main
+
+    sys.path[:0] = [str(HERE), str(HERE.parent)]  # to find the benchmark of the client
+    main(arguments)
+
+
+def run_worker(arguments: list[str]) -> None:
+    from distributed.cli.dask_worker import main
+
+    sys.path[:0] = [str(HERE), str(HERE.parent)]
+    main(arguments)
+
+
+def run_client(arguments: list[str]) -> int:
+    sys.path[:0] = [str(HERE), str(HERE.parent)]
+    from cluster_client import main
+
+    return main(*arguments)
 
 
 @pytest.fixture
@@ -135,7 +143,7 @@ def store(home: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 def test_after_any_kill_the_results_are_those_of_a_local_run(cluster: Cluster, world: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    assert cluster.client(tmp_path / "alone", world, "local").wait(PATIENCE) == 0, cluster.said()
+    assert cluster.run_client(tmp_path / "alone", world, "local").code == 0
     expected, whole = scores(tmp_path / "alone"), parts(tmp_path / "alone")
     assert {error for error, _ in expected.values()} == {""}
     marks = len(list((world / "marks").iterdir()))
@@ -143,32 +151,33 @@ def test_after_any_kill_the_results_are_those_of_a_local_run(cluster: Cluster, w
     first = cluster.scheduler()
     workers = cluster.workers(3)
     running = cluster.client(home, world)
-    until(lambda: parts(home) or running.poll() is not None)
-    workers[0].kill()
+    until(lambda: parts(home) or not running.is_running)
+    workers[0].process.kill()
     assert parts(home) < whole, "it was at work on the features"
-    until(lambda: len(list((world / "marks").iterdir())) > marks or running.poll() is not None)
-    workers[1].kill()
+    until(lambda: len(list((world / "marks").iterdir())) > marks or not running.is_running)
+    workers[1].process.kill()
     assert len(scores(home)) < len(expected), "it was at work on the cells"
     time.sleep(0.2)
-    first.kill()
-    assert running.wait(PATIENCE) == 2, cluster.said()
-    assert "the Dask scheduler is gone" in cluster.said()
-    assert "run the same command to resume" in cluster.said()
-    assert "Traceback" not in cluster.said()
-    workers[2].kill()
+    first.process.kill()
+    ended = running.wait(PATIENCE)
+    assert ended.code == 2, ended
+    assert "the Dask scheduler is gone" in ended.output
+    assert "run the same command to resume" in ended.output
+    assert "Traceback" not in ended.error
+    workers[2].process.kill()
 
     cluster.scheduler()
     cluster.workers(1)
     before = len(scores(home))
     assert before < len(expected)
     running = cluster.client(home, world)
-    until(lambda: len(scores(home)) > before or running.poll() is not None)
-    running.kill()
+    until(lambda: len(scores(home)) > before or not running.is_running)
+    running.process.kill()
     running.wait()
     kept = scores(home)
     assert kept.items() <= expected.items(), "the stored results are right"
 
-    assert cluster.client(home, world).wait(PATIENCE) == 0, cluster.said()
+    assert cluster.run_client(home, world).code == 0
     assert scores(home) == expected
     assert store(home) == store(tmp_path / "alone")
     assert not list((home / "leases").iterdir())
@@ -199,8 +208,9 @@ def test_a_cluster_with_one_worker_of_another_version(cluster: Cluster, world: P
         cluster.workers(1)
     finally:
         sys.path.remove(str(other.parent))
-    assert cluster.client(tmp_path / "home", world).wait(PATIENCE) == 2, cluster.said()
-    assert "has numpy 0.0.1, the process of the run has" in cluster.said()
+    ended = cluster.run_client(tmp_path / "home", world)
+    assert ended.code == 2, ended
+    assert "has numpy 0.0.1, the process of the run has" in ended.output
 
 
 @pytest.mark.slow

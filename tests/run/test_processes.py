@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import signal
@@ -11,12 +12,20 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.background import _ENVIRONMENT
 
 from unseen.core.errors import UnknownNameError, UnseenError, WorkerLostError
 from unseen.run import executor as devices
 from unseen.run.executor import make_engine
 
 PATIENCE = 240.0
+
+
+@pytest.fixture(autouse=True)
+def spawned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start processes as for a user; other tests fork them."""
+    monkeypatch.setattr(devices, "_CONTEXT", multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(devices, "environment", _ENVIRONMENT)
 
 
 def mortal(item: tuple[str, int]) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.background import start_script
 
 from unseen.core.records import Cell, Result
 from unseen.engines import make_engine
@@ -121,11 +120,10 @@ def test_two_runs_on_one_home_share_the_work(
     workers: str, images: Path, home: Path, small_model: str, marks: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, str(tmp_path / "script.py"), str(home), str(images), str(marks), small_model, workers]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    runs = [subprocess.Popen([*command, "0.8", "2"], env=environment, stdout=subprocess.PIPE, text=True) for _ in "ab"]
-    said = [run.communicate(timeout=600)[0].split() for run in runs]
-    assert [run.returncode for run in runs] == [0, 0]
+    words = (tmp_path / "script.py", home, images, marks, small_model, workers, 0.8, 2)
+    ended = [run.wait(600) for run in [start_script(tmp_path, *words) for _ in "ab"]]
+    assert [run.code for run in ended] == [0, 0], ended
+    said = [run.output.split() for run in ended]
     done = Counter(path.name.partition("-")[0] for path in marks.iterdir())
     assert done == dict.fromkeys("123456", 1), "each cell once, by one of the two"
     assert sum(int(evaluated) for evaluated, _, _ in said) == 6
@@ -139,16 +137,14 @@ def test_the_work_of_a_killed_run_is_taken_over_at_once(
     images: Path, home: Path, small_model: str, marks: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, str(tmp_path / "script.py"), str(home), str(images), str(marks), small_model, "1"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.Popen([*command, "600", "1"], env=environment)
+    run = start_script(tmp_path, tmp_path / "script.py", home, images, marks, small_model, 1, 600, 1)
     try:
         deadline = time.monotonic() + 300
         while not _leases(home) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert _leases(home) == 1, "it acquires what it is about to do, and no more"
     finally:
-        run.kill()
+        run.send_signal(signal.SIGKILL)
         run.wait()
     benchmarks = tuple(slow(marks, seeds=(seed,)) for seed in range(1, 7))
     began = time.monotonic()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.background import call
+from tests.background import call, start_script
 
 import unseen
 from unseen.backbones import load_backbone
@@ -336,18 +334,13 @@ def test_a_kill_loses_the_cell_in_hand_and_no_more(
     workers: int, images: Path, home: Path, small_model: str, marks: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, str(tmp_path / "script.py"), str(home), str(images), str(marks), small_model]
-    process = subprocess.Popen(
-        [*command, str(workers)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        start_new_session=True,
-    )
+    running = start_script(tmp_path, tmp_path / "script.py", home, images, marks, small_model, workers)
     deadline = time.monotonic() + 120
     while len(list(marks.iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    running.send_signal(signal.SIGKILL)
+    running.wait()
     done = len(list(marks.iterdir()))
     outcome = run_study(slow_study(images, small_model, marks), home)
     assert [r.ok for r in outcome.results] == [True] * 3

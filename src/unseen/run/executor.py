@@ -47,6 +47,8 @@ _PATIENCE = 10.0
 #: Abort after this many deaths per worker before the first finished item.
 _FAILED_STARTS = 3
 
+#: Spawned, not forked: torch and ONNX Runtime do not survive a fork with their threads.
+_CONTEXT = multiprocessing.get_context("spawn")
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 #: Locks of devices that this process has acquired; they are held until it ends.
@@ -164,9 +166,7 @@ class _Worker:
 
     def __init__(self, variables: dict[str, str]) -> None:
         self.variables, self.started = variables, False
-        # Spawned, not forked: torch and ONNX Runtime do not survive a fork with their threads.
-        context = multiprocessing.get_context("spawn")
-        self.executor = ProcessPoolExecutor(1, context, initializer=_start, initargs=(variables,))
+        self.executor = ProcessPoolExecutor(1, _CONTEXT, initializer=_start, initargs=(variables,))
         self.process: BaseProcess | None = None
 
     def submit(self, function: Callable[[A], B], item: A) -> Future[B]:

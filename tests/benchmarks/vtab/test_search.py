@@ -1,15 +1,9 @@
-"""Searches over engines and adaptations: the same trials and choice anywhere, killed or not, with a trial that fails.
-
-As a script, `python test_search.py HOME TRIALS WORKERS`, it is the search that a test kills.
-"""
+"""Searches over engines and adaptations: the same trials and choice anywhere, killed or not, with a trial that fails."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.background import start_call, start_main
 
 from unseen.backbones.backbone import state_digest
 from unseen.benchmarks import Workbench, make_benchmark
@@ -72,26 +67,33 @@ def outcome(study: Study, home: Path, engine: Engine) -> list[dict[str, Any]]:
     ]
 
 
+def search_alone(words: list[str]) -> None:
+    """Run the search that a test kills: in a home, with so many trials and workers."""
+    torch.set_num_threads(1)
+    with make_engine("local", workers=int(words[2])) as engine:
+        run_study(search(int(words[1])), Path(words[0]), engine, report=False)
+
+
 @pytest.mark.slow
-def test_a_hundred_trials_are_the_same_in_one_process_over_workers_killed_and_over_dask(
+def test_forty_trials_are_the_same_in_one_process_over_workers_killed_and_over_dask(
     tmp_path: Path, shared_engine: Callable[[str, int], Engine]
 ) -> None:
-    study = search(100)
+    study = search(40)
     make_one_fail(study, tmp_path / "alone")
     alone = outcome(study, tmp_path / "alone", shared_engine("local", 1))
     states = [trial["state"] for trial in alone[0]["sweep"]]
-    assert len(states) == 100
+    assert len(states) == 40
     assert [k for k, state in enumerate(states) if state != "complete"] == [FAILING]
     assert len({trial["accuracy"] for trial in alone[0]["sweep"] if "accuracy" in trial}) > 1
 
     folder = make_one_fail(study, tmp_path / "workers")
-    process = subprocess.Popen([sys.executable, __file__, tmp_path / "workers", "100", "2"], start_new_session=True)
-    while process.poll() is None and len(list(folder.glob("trial-*.json"))) < 20:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    running = start_main(tmp_path, search_alone, tmp_path / "workers", 40, 2)
+    while running.is_running and len(list(folder.glob("trial-*.json"))) < 10:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGKILL)
+    assert running.wait().code == -signal.SIGKILL
     done = {path: path.stat().st_mtime_ns for path in folder.glob("trial-*.json")}
-    assert 20 <= len(done) < 100
+    assert 10 <= len(done) < 40
     assert outcome(study, tmp_path / "workers", shared_engine("local", 2)) == alone
     again = {path: path.stat().st_mtime_ns for path in done if path.exists()}
     assert len(again) >= len(done) - 1, "the failed one is forgotten once all is stored"
@@ -167,14 +169,8 @@ def adapt_alone(adaptation: str, home: Path, kill_at: int) -> None:
 
 
 def is_killed(adaptation: str, home: Path, kill_at: int) -> bool:
-    """Adapt in a process that ends itself by `kill -9`.
-
-    It is forked from a server that has not computed anything: MKL can hang in forks of processes that have.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.preloaded", "tests.background"])
-    process = context.Process(target=adapt_alone, args=(adaptation, home, kill_at))
-    process.start()
+    """Adapt in a process that ends itself by `kill -9`."""
+    process = start_call(adapt_alone, adaptation, home, kill_at).process
     process.join(300)
     return process.exitcode == -signal.SIGKILL
 
@@ -189,9 +185,3 @@ def test_kill_nine_in_the_middle_of_each_adaptation_changes_no_number(name: str,
     resumed, updates = adapt(name, home)
     assert resumed == whole
     assert updates == (0 if name == "linear" else 4)
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    with make_engine("local", workers=int(sys.argv[3])) as engine:
-        run_study(search(int(sys.argv[2])), Path(sys.argv[1]), engine, report=False)
