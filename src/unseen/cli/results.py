@@ -311,7 +311,7 @@ def _stored_datasets(name: str, known: Sequence[str], _parts: bool) -> list[str]
     return _stored(name, known, resolve_dataset) or [name]
 
 
-_STORED = {"model": stored_models, "dataset": _stored_datasets}
+_STORED: Mapping[str, Callable[[str, Sequence[str], bool], list[str]]] = {"model": stored_models, "dataset": _stored_datasets}
 
 
 def _stored(name: str, known: Sequence[str], resolve: Callable[[str, Path], str]) -> list[str]:
