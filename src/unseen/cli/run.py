@@ -181,7 +181,8 @@ _STUDY = Argument(metavar="STUDY", help="A study file (TOML), or the name of a s
 
 
 #: Extraction settings on the command line, which replace those of a study file.
-EXTRACTION = Fields(Extraction, "extraction", "Feature extraction (replaces settings of the study)", defaults=None)
+_REPLACED = "Feature extraction (replaces settings of the study)"
+EXTRACTION = Fields(Extraction, "extraction", _REPLACED, defaults=None, common=COMMON_EXTRACTION)
 
 
 def _file_command(first: Parameter, body: Callable[..., None]) -> Callable[..., None]:
@@ -360,7 +361,7 @@ def show_plan(study: Study, how: Running) -> None:
     print_table(
         ["benchmark", "model", "dataset", "to do", *(["done"] if plan.done else [])],
         rows,
-        title=f"{study.name}: {count(len(plan.remaining), 'cell')} to do, {len(plan.done)} done",
+        title=f"{study.name}: {count(len(plan.remaining), 'cell')} to do",
         numeric=("to do", "done"),
         keep=("model", "dataset", "to do", "done"),
     )

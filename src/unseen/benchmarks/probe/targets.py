@@ -49,7 +49,7 @@ class TargetBenchmark(Benchmark):
     memory_limit: Natural = option(
         0,
         neutral="rows that are read again at every pass give the same probe",
-        help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the memory.",
+        help="Memory for copies of features in MB; larger ones are read from disk. 0: a quarter of the memory.",
     )
 
     def check(self, dataset: Dataset) -> None:

@@ -117,7 +117,8 @@ def chart(
     size: _SizeOption = "1000",
     study: _StudyOption = None,
     only: Annotated[
-        Literal["published", "own"] | None, Option("--only", help="The published methods, or your results.")
+        Literal["published", "own"] | None,
+        Option("--only", help="published: the methods of the paper; own: your results."),
     ] = None,
     home: HomeOption = None,
 ) -> None:
