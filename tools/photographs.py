@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from tools.check_docs import wrap
 
 from unseen.benchmarks.cog.analysis import LevelScore, concept_scores, level_scores, trend_sentences
 from unseen.benchmarks.cog.domains import CONTROL
@@ -134,7 +135,7 @@ def main() -> None:
         return
     page = PAGE.read_text(encoding="utf-8")
     written = re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n{made}\n{END}", page, flags=re.S)
-    PAGE.write_text(written, encoding="utf-8")
+    PAGE.write_text(wrap(written), encoding="utf-8")
 
 
 if __name__ == "__main__":
