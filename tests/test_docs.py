@@ -101,7 +101,7 @@ def folder(
 
 
 def run_command(line: str, monkeypatch: pytest.MonkeyPatch | None = None) -> str:
-    """What is wrong with a command, or "". With `monkeypatch` it is only read: are there such a command and options?"""
+    """Return the problem of a command, or "". With `monkeypatch` it is only parsed: its name and options must exist."""
     import typer
 
     from unseen.cli import main
@@ -119,7 +119,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch | None = None) -> str
         targets = (ROOT / "Makefile").read_text()
         return "" if f"\n{words[1]}:" in targets else f"make has no target {words[1]}"
     if words[0] != "unseen":
-        return "it is none of ours: mark the block as not run"
+        return "it is no command of this package: mark the block as not run"
     if monkeypatch is not None:
         with monkeypatch.context() as patched:
             patched.setattr(typer.core.TyperCommand, "invoke", lambda *_: None)
@@ -161,8 +161,8 @@ def test_examples_run(
             if block.not_run and not line.startswith("unseen "):
                 continue
             if problem := run_command(line, monkeypatch if block.not_run else None):
-                said = capsys.readouterr()
-                last = (said.err or said.out).strip().splitlines()[-1:]
+                printed = capsys.readouterr()
+                last = (printed.err or printed.out).strip().splitlines()[-1:]
                 wrong.append(f"line {block.line}: {line}: {problem}: {' '.join(last)}")
     wrong += failed_cells(folder, begun)
     assert not wrong, "\n".join(wrong)
@@ -237,8 +237,8 @@ def test_examples_of_help_run(folder: Path, capsys: pytest.CaptureFixture[str]) 
             with ResultsDatabase(databases(folder)[0], read_only=True) as database:
                 small = small.replace("ID", database.latest(benchmark="probe")[-1].cell.id)
         if problem := run_command(small):
-            said = capsys.readouterr()
-            wrong.append(f"{small}: {problem}: {(said.err or said.out).strip().splitlines()[-1:]}")
+            printed = capsys.readouterr()
+            wrong.append(f"{small}: {problem}: {(printed.err or printed.out).strip().splitlines()[-1:]}")
     wrong += failed_cells(folder, begun)
     assert not wrong, "\n".join(wrong)
 
@@ -333,6 +333,17 @@ def test_the_tool_finds_what_is_wrong(tmp_path: Path) -> None:
     assert TOOL.problems(page) == ["instructions for tests belong into tests/docs_examples.toml"]
 
 
+def test_long_lines_of_prose_are_wrapped_and_nothing_else() -> None:
+    long, table = "word " * 30, "| a |\n|---|\n| " + "b" * 200 + " |\n"
+    fenced = f"```bash\n{long}\n```\n"
+    page = f"# {long}\n\n- {long}- 2. minus\n- short\n\n{table}\n{fenced}\nshort\nlines\n"
+    wrapped = TOOL.wrap(page)
+    assert wrapped.split() == page.split() and TOOL.wrap(wrapped) == wrapped
+    assert table in wrapped and fenced in wrapped and "\nshort\nlines\n" in wrapped and "\n- short\n" in wrapped
+    item = wrapped.partition("\n\n")[2].partition("\n- short")[0].splitlines()
+    assert len(item) == 2 and item[1].startswith("  word") and max(map(len, item)) <= 120, "no new list item"
+
+
 def test_names_of_the_reference_exist(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("::: unseen.study.Study\n::: unseen.study.nothing_such\n::: unseen.nothing_such.Study\n")
@@ -377,8 +388,8 @@ def test_the_reference_has_every_public_name() -> None:
     assert missing == []
 
 
-def test_the_navigation_names_every_page_that_is_there_now() -> None:
-    """Those that it does not name are added under "More" by tools/docs_hooks.py; here they are seen in time."""
+def test_the_navigation_names_every_page() -> None:
+    """tools/docs_hooks.py adds other pages under "More"; this test finds them earlier."""
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = set(re.findall(r": ([\w/-]+\.md)\b", text))
     there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
@@ -386,13 +397,13 @@ def test_the_navigation_names_every_page_that_is_there_now() -> None:
     assert {page for page in there - named if not page.startswith("adr/")} == set()
 
 
-def test_measured_tables_say_where_they_come_from(tmp_path: Path) -> None:
+def test_measured_tables_name_their_source(tmp_path: Path) -> None:
     table = "| model | top-1 |\n|---|---|\n| a | 71.3 ± 0.2 |\n| b | 70.0 |\n"
     page = tmp_path / "page.md"
     page.write_text(f"# Page\n\n<!-- made by: python tools/nothing.py -->\n{table}\n## Other\n\nwords\n\n{table}")
     gone, bare = TOOL.table_problems(page)
-    assert "line 4: tools/nothing.py is not there" in gone
-    assert "line 13: say above the table" in bare
+    assert "line 4: there is no file tools/nothing.py" in gone
+    assert "line 13: name the source" in bare
     page.write_text("| option | |\n|---|---|\n| `--levels 3` | so many levels |\n")
     assert TOOL.table_problems(page) == []
 

@@ -1,9 +1,9 @@
 """Make the tables of docs/evidence/cog.md: CoG on real photographs, trained networks and random weights.
 
-    UNSEEN_GOLDEN_DATA=DATA python tools/photographs.py           run what is not done yet, and write the page
-    UNSEEN_GOLDEN_DATA=DATA python tools/photographs.py --print   the same, on the screen
+    UNSEEN_GOLDEN_DATA=DATA python -m tools.photographs           run missing cells, and write the page
+    UNSEEN_GOLDEN_DATA=DATA python -m tools.photographs --print   the same, on the screen
 
-DATA/photos/caltech101 holds 95 classes of 20 photographs, and the WordNet ids that a person settled for 89 of them.
+DATA/photos/caltech101 holds 95 classes of 20 photographs, and the WordNet ids that a person assigned to 89 of them.
 Half of the photographs are tested on: with a fifth, a level would be 36 images. Minutes; a second run is quick.
 """
 
