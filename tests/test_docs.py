@@ -101,7 +101,7 @@ def folder(
 
 
 def run_command(line: str, monkeypatch: pytest.MonkeyPatch | None = None) -> str:
-    """What is wrong with a command, or "". With `monkeypatch` it is only read: are there such a command and options?"""
+    """Return the problem of a command, or "". With `monkeypatch` it is only parsed: its name and options must exist."""
     import typer
 
     from unseen.cli import main
@@ -119,7 +119,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch | None = None) -> str
         targets = (ROOT / "Makefile").read_text()
         return "" if f"\n{words[1]}:" in targets else f"make has no target {words[1]}"
     if words[0] != "unseen":
-        return "it is none of ours: mark the block as not run"
+        return "it is no command of this package: mark the block as not run"
     if monkeypatch is not None:
         with monkeypatch.context() as patched:
             patched.setattr(typer.core.TyperCommand, "invoke", lambda *_: None)
@@ -161,9 +161,84 @@ def test_examples_run(
             if block.not_run and not line.startswith("unseen "):
                 continue
             if problem := run_command(line, monkeypatch if block.not_run else None):
-                said = capsys.readouterr()
-                last = (said.err or said.out).strip().splitlines()[-1:]
+                printed = capsys.readouterr()
+                last = (printed.err or printed.out).strip().splitlines()[-1:]
                 wrong.append(f"line {block.line}: {line}: {problem}: {' '.join(last)}")
+    wrong += failed_cells(folder, begun)
+    assert not wrong, "\n".join(wrong)
+
+
+#: Texts to replace in the examples of `--help`, in this order, by smaller ones.
+SMALLER = {
+    "timm:resnet50 timm:vit_small_patch16_224 mine.pth": "timm:resnet50 random:test_vit?size=64",
+    "timm:resnet50 mine.pth": "timm:resnet50 mine.pth?arch=timm:test_resnet&size=64",
+    "'timm:*dino*'": "random:test_resnet?size=64",
+    "timm:resnet50": "random:test_resnet?size=64",
+    "timm:resnet18": "random:test_resnet?size=64",
+    "packaged:efficientnet-lite0": "random:test_resnet?size=64",
+    "packaged:efficientnet-lite1": "random:test_vit?size=64",
+    "cog:resnet50": "random:test_resnet",
+    "cog run photos/": "cog run products/ --ontology ontology.csv --seen seen.txt --drop-unknown --levels 2 --size 2"
+    " --shots all",
+    "cog run --data packaged:emoji": "cog run --data packaged:emoji?classes=150&per_class=2 --levels 2 --seeds 1",
+    "rank photos/": "rank photos/ --scores logme",
+    "run study.toml": "run demo --dry-run",
+    "run packaged:emoji": "run packaged:emoji?classes=60 --grid quick",
+    "procedural:shapes-count": "procedural:shapes-count?train=32&val=8&test=16 --steps 4",
+    "packaged:grocery": "packaged:grocery?labels=coarse&per_class=4",
+    "--models mine.pth --yes": "--models random:test_vit?size=64 --yes",
+    "--methods ESZSL": "--methods ESZSL SAE",
+    "timm:*": "random:*",
+    "1a2b3c4d": "ID",
+}
+#: Examples of `--help` that tests/cli/test_help.py only parses, with the reason.
+ONLY_PARSED = {
+    "unseen demo": "it takes minutes; CI runs it as a step of its own",
+    "unseen cog finetune --models": "minutes of training",
+    "unseen cog chart": "it needs a study on 21,841 concepts or the run that the example names",
+    "unseen cog check": "it needs ImageNet",
+    "unseen cog noise": "it needs ids of concepts, and minutes",
+    "unseen zsl run xlsa17": "it needs the data of the paper",
+    "unseen zsl look xlsa17": "it needs the data of the paper",
+    "unseen cog levels": "it needs the counts of ImageNet-21K; docs/concepts.md runs it on an ontology",
+    "unseen check": "docs/howto/own-data.md runs it",
+    "unseen clip": "it needs weights of CLIP",
+    "unseen vtab compare": "it needs results on tasks of VTAB",
+    "unseen vtab run --tasks": "it needs the data of the task",
+    "unseen vtab fetch": "it downloads data",
+    "unseen report --figures": "docs/howto/paper.md runs it",
+    "unseen features rm": "other tests use the features",
+    "unseen results forget --benchmark": "other tests use the results",
+    "unseen ls models --source timm": "a list of 1,500 names; docs/backbones.md mentions it",
+}
+
+
+@pytest.mark.slow
+def test_examples_of_help_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from unseen.cli.application import examples
+    from unseen.results import ResultsDatabase
+
+    lines = [line for pair in examples().values() for line in pair]
+    for beginning in ONLY_PARSED:
+        assert any(line.startswith(beginning) for line in lines), beginning
+    (folder / "data").mkdir()
+    for home in ("theirs", "backup"):
+        (folder / home).symlink_to(databases(folder)[0].parent)
+    wrong, begun = [], last_results(folder)
+    # Commands that store results come first, and those that remove them last.
+    order = sorted(lines, key=lambda line: (" forget" in line or " repair" in line, "run " not in line[:16]))
+    for line in sorted(order, key=lambda line: not line.startswith(("unseen probe", "unseen zsl run"))):
+        if line.startswith(tuple(ONLY_PARSED)):
+            continue
+        small = line
+        for whole, text in SMALLER.items():
+            small = small.replace(whole, f"'{text}'" if "?" in text and " " not in text else text)
+        if " rerun " in small:
+            with ResultsDatabase(databases(folder)[0], read_only=True) as database:
+                small = small.replace("ID", database.latest(benchmark="probe")[-1].cell.id)
+        if problem := run_command(small):
+            printed = capsys.readouterr()
+            wrong.append(f"{small}: {problem}: {(printed.err or printed.out).strip().splitlines()[-1:]}")
     wrong += failed_cells(folder, begun)
     assert not wrong, "\n".join(wrong)
 
@@ -258,6 +333,17 @@ def test_the_tool_finds_what_is_wrong(tmp_path: Path) -> None:
     assert TOOL.problems(page) == ["instructions for tests belong into tests/docs_examples.toml"]
 
 
+def test_long_lines_of_prose_are_wrapped_and_nothing_else() -> None:
+    long, table = "word " * 30, "| a |\n|---|\n| " + "b" * 200 + " |\n"
+    fenced = f"```bash\n{long}\n```\n"
+    page = f"# {long}\n\n- {long}- 2. minus\n- short\n\n{table}\n{fenced}\nshort\nlines\n"
+    wrapped = TOOL.wrap(page)
+    assert wrapped.split() == page.split() and TOOL.wrap(wrapped) == wrapped
+    assert table in wrapped and fenced in wrapped and "\nshort\nlines\n" in wrapped and "\n- short\n" in wrapped
+    item = wrapped.partition("\n\n")[2].partition("\n- short")[0].splitlines()
+    assert len(item) == 2 and item[1].startswith("  word") and max(map(len, item)) <= 120, "no new list item"
+
+
 def test_names_of_the_reference_exist(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("::: unseen.study.Study\n::: unseen.study.nothing_such\n::: unseen.nothing_such.Study\n")
@@ -302,8 +388,8 @@ def test_the_reference_has_every_public_name() -> None:
     assert missing == []
 
 
-def test_the_navigation_names_every_page_that_is_there_now() -> None:
-    """Those that it does not name are added under "More" by tools/docs_hooks.py; here they are seen in time."""
+def test_the_navigation_names_every_page() -> None:
+    """tools/docs_hooks.py adds other pages under "More"; this test finds them earlier."""
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = set(re.findall(r": ([\w/-]+\.md)\b", text))
     there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
@@ -311,13 +397,13 @@ def test_the_navigation_names_every_page_that_is_there_now() -> None:
     assert {page for page in there - named if not page.startswith("adr/")} == set()
 
 
-def test_measured_tables_say_where_they_come_from(tmp_path: Path) -> None:
+def test_measured_tables_name_their_source(tmp_path: Path) -> None:
     table = "| model | top-1 |\n|---|---|\n| a | 71.3 ± 0.2 |\n| b | 70.0 |\n"
     page = tmp_path / "page.md"
     page.write_text(f"# Page\n\n<!-- made by: python tools/nothing.py -->\n{table}\n## Other\n\nwords\n\n{table}")
     gone, bare = TOOL.table_problems(page)
-    assert "line 4: tools/nothing.py is not there" in gone
-    assert "line 13: say above the table" in bare
+    assert "line 4: there is no file tools/nothing.py" in gone
+    assert "line 13: name the source" in bare
     page.write_text("| option | |\n|---|---|\n| `--levels 3` | so many levels |\n")
     assert TOOL.table_problems(page) == []
 

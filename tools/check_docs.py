@@ -8,7 +8,7 @@
 the examples, which examples they do not run, and which ones they save to a file. A block of the language "output" shows
 what the example before it prints: "..." matches any text within a line, and a line "..." matches any lines.
 
-Above each table of measured numbers, in the same section, a comment names the source of the numbers:
+A comment above each table of measured numbers, in the same section, names the source of the numbers:
 
 <!-- made by: python tools/zsl_table.py -->      written by a command from a stored file; a test compares page and file;
                                                  `tools/record.py NAME` does so for runs that are too long for tests
@@ -35,7 +35,7 @@ SETUPS = ROOT / "tests" / "docs_examples.toml"
 #: Blocks that may be marked as not run, on all pages together.
 MOST_NOT_RUN = 16
 
-#: Tables of measured numbers without a word on where they come from, by page; none may be added.
+#: Number of measured tables without a source, by page; none may be added.
 UNMARKED: dict[str, int] = {}
 _SOURCE = re.compile(
     r"<!-- (made by|held by|measured|table): (?:python )?([\w./-]*)|<!-- (probe_cells|coverage|protocol|memory|cog) -->"
@@ -86,7 +86,7 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """Lines to be given to a shell, comments cut off; those of a block without a language if it has any of ours."""
+        """The lines for a shell, without comments; those of a block without a language if it has a command of ours."""
         if self.language not in (*_SHELLS, ""):
             return []
         lines = [re.sub(r"(^|\s)#\s.*", "", line).strip() for line in self.text.replace("\\\n", " ").splitlines()]
@@ -142,7 +142,7 @@ class Numbers:
 
     Attributes:
         line: where it begins.
-        kind, source: what the comment above it says; empty where there is none.
+        kind, source: of the comment above it; empty without one.
     """
 
     line: int
@@ -151,7 +151,7 @@ class Numbers:
 
 
 def measured_tables(text: str) -> list[Numbers]:
-    """Tables of a page in which two cells of five, or more, are numbers."""
+    """Return the tables of a page in which at least two of five cells are numbers."""
     lines, found, start = text.splitlines(), [], 0
     while start < len(lines):
         end = start
@@ -168,23 +168,25 @@ def _source_of(lines: list[str], start: int) -> Numbers:
     for line in reversed(lines[:start]):
         if line.startswith("#"):
             break
-        if said := _SOURCE.match(line):
-            return Numbers(start + 1, said[1] or "made by", said[2] or "")
+        if named := _SOURCE.match(line):
+            return Numbers(start + 1, named[1] or "made by", named[2] or "")
     return Numbers(start + 1)
 
 
 def table_problems(page: Path) -> list[str]:
-    """Measured tables that do not say where they come from, or name a file that is not there.
+    """Return measured tables without a source, and those whose source is a missing file.
 
-    Decisions (`docs/adr`) are records of their day, and not asked.
+    Decisions (`docs/adr`) are records of their day and need no source.
     """
     tables = [] if "adr" in page.parts else measured_tables(page.read_text(encoding="utf-8"))
     bare = [table for table in tables if not table.kind]
     found = [
-        f"line {t.line}: {t.source} is not there" for t in tables if "/" in t.source and not (ROOT / t.source).is_file()
+        f"line {t.line}: there is no file {t.source}"
+        for t in tables
+        if "/" in t.source and not (ROOT / t.source).is_file()
     ]
     if len(bare) > UNMARKED.get(page.name, 0):
-        found += [f"line {table.line}: say above the table where its numbers come from" for table in bare]
+        found += [f"line {table.line}: name the source of the numbers above the table" for table in bare]
     return found
 
 
@@ -233,11 +235,11 @@ def wrap(text: str) -> str:
 
 
 def problems(page: Path) -> list[str]:
-    """Everything that is wrong with one page."""
+    """Return everything that is wrong with one page."""
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
     found = [
-        f"link to {target}, which is not there"
+        f"link to {target}, which does not exist"
         for target in links
         if "://" not in target and not (page.parent / target).exists()
     ]
@@ -269,7 +271,7 @@ def name_exists(name: str) -> bool:
 
 
 def python_problems(block: str) -> list[str]:
-    """Syntax errors, and names imported from this package that it does not have."""
+    """Return syntax errors, and names imported from this package that it does not have."""
     try:
         tree = ast.parse(block)
     except SyntaxError as error:
@@ -343,7 +345,9 @@ def main() -> int:
     left_out = sum(bool(block.not_run) for page in PAGES for block in blocks(page))
     if left_out > MOST_NOT_RUN:
         wrong.append(f"{left_out} examples are marked as not run; {MOST_NOT_RUN} may be")
-    print("\n".join(wrong) or f"{len(PAGES)} pages: links lead somewhere, examples parse, {left_out} of them not run")
+    print(
+        "\n".join(wrong) or f"{len(PAGES)} pages: links lead to files, examples parse, {left_out} of them are not run"
+    )
     return 1 if wrong else 0
 
 

@@ -1,9 +1,9 @@
 """Make the tables of docs/evidence/cog.md: CoG on real photographs, trained networks and random weights.
 
-    UNSEEN_GOLDEN_DATA=DATA python tools/photographs.py           run what is not done yet, and write the page
-    UNSEEN_GOLDEN_DATA=DATA python tools/photographs.py --print   the same, on the screen
+    UNSEEN_GOLDEN_DATA=DATA python -m tools.photographs           run missing cells, and write the page
+    UNSEEN_GOLDEN_DATA=DATA python -m tools.photographs --print   the same, on the screen
 
-DATA/photos/caltech101 holds 95 classes of 20 photographs, and the WordNet ids that a person settled for 89 of them.
+DATA/photos/caltech101 holds 95 classes of 20 photographs, and the WordNet ids that a person assigned to 89 of them.
 Half of the photographs are tested on: with a fifth, a level would be 36 images. Minutes; a second run is quick.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from tools.check_docs import wrap
 
 from unseen.benchmarks.cog.analysis import LevelScore, concept_scores, level_scores, trend_sentences
 from unseen.benchmarks.cog.domains import CONTROL
@@ -134,7 +135,7 @@ def main() -> None:
         return
     page = PAGE.read_text(encoding="utf-8")
     written = re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n{made}\n{END}", page, flags=re.S)
-    PAGE.write_text(written, encoding="utf-8")
+    PAGE.write_text(wrap(written), encoding="utf-8")
 
 
 if __name__ == "__main__":

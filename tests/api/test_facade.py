@@ -232,7 +232,7 @@ def test_answers_show_and_save_themselves(home: Path, labelled: Labelled, net: S
         assert answer._repr_html_().startswith(("<div>", "<p>"))
         frame = answer.to_pandas()
         assert len(frame) == len(answer.rows()) > 0
-        for kind in ("csv", "json", "html", "parquet"):
+        for kind in ("csv", "json", "html"):
             assert answer.save(tmp_path / f"answer.{kind}").stat().st_size > 50
     assert (
         json.loads(result.save(tmp_path / "r.json").read_text())["rows"][0]["top1"] == result.results[0].metrics["top1"]

@@ -92,7 +92,9 @@ def test_a_memory_limit_keeps_rows_where_they_are_and_changes_no_number() -> Non
     assert found[0][1] == 4000
     assert found[1][1] < 4000
     assert 0.3 < found[0][0] < 0.99
-    assert found[1][0] == pytest.approx(found[0][0], abs=1 / 400 + 1e-9), "at most one image of 400 has another prediction"
+    assert found[1][0] == pytest.approx(found[0][0], abs=1 / 400 + 1e-9), (
+        "at most one image of 400 has another prediction"
+    )
 
 
 def test_probes_compute_where_features_come_from_if_that_is_a_gpu() -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from unseen.backbones.runtimes import best_device
 from unseen.cli import main
 from unseen.cli.doctor import examine
 from unseen.core.extras import EXTRAS
@@ -35,14 +32,11 @@ def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatc
     assert any("UNSEEN_HOME" in line for line in examine(tmp_path)["problems"])
 
 
-@pytest.mark.parametrize(("torchvision", "noted"), [("0.28.0", True), ("0.28.0+cpu", False), ("missing", False)])
-def test_builds_of_different_indexes_are_noted(
-    torchvision: str, noted: bool, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """torchvision's operators do not load with another build of torch, so that `import timm` fails."""
-    versions = {"torch": "2.13.0+cpu", "torchvision": torchvision}
-    monkeypatch.setattr("unseen.cli.doctor._version", lambda name: versions.get(name, "1.0"))
-    assert any("different builds" in line for line in examine(home)["problems"]) == noted
+@pytest.mark.parametrize("loads", [True, False])
+def test_torchvision_of_another_build_is_noted(loads: bool, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its operators do not load with this torch, so that `import timm` fails."""
+    monkeypatch.setattr("unseen.cli.doctor.torchvision_loads", lambda: loads)
+    assert any("`import timm` alone fails" in line for line in examine(home)["problems"]) != loads
 
 
 def test_it_prints_tables(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,13 +54,3 @@ def test_the_extras_are_those_of_the_package() -> None:
         pytest.skip("not a source checkout")
     declared = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
     assert set(EXTRAS) == set(declared) - {"dev", "docs"}
-
-
-def test_the_device_of_a_cpu_build_is_found_without_torch() -> None:
-    import torch
-
-    code = "import sys; from unseen.cli.doctor import examine; print(examine()['machine']['device'])"
-    code += "; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    gpu = torch.version.cuda or torch.version.hip or sys.platform == "darwin"
-    assert done.stdout.split() == [best_device(), str(bool(gpu))]

@@ -27,7 +27,7 @@ def test_every_name_of_the_library_is_tried(
 
     monkeypatch.setattr(extras.importlib.util, "find_spec", lambda _name: spec)
     monkeypatch.setattr(torch.ops, "load_library", load)
-    assert extras._extension_loads() is loads
+    assert extras.torchvision_loads() is loads
     assert tried == [name]
 
 
@@ -46,7 +46,7 @@ def test_only_what_is_missing_is_declared(
     found: list[tuple[str, str]] = []
     spec = ModuleSpec("torchvision", None) if installed else None
     monkeypatch.setattr(extras.importlib.util, "find_spec", lambda _name: spec)
-    monkeypatch.setattr(extras, "_extension_loads", lambda: loads)
+    monkeypatch.setattr(extras, "torchvision_loads", lambda: loads)
     monkeypatch.setattr(torch.ops, "torchvision", SimpleNamespace(**dict.fromkeys(known)), raising=False)
     monkeypatch.setattr(torch.library, "define", lambda name, schema: found.append((name, schema)))
     extras.ensure_torchvision.__wrapped__()

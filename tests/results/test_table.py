@@ -11,7 +11,7 @@ from unseen.core.records import Cell, Result
 from unseen.core.run_record import Dropped, RunRecord
 from unseen.results.grid import Column, Grid, grids, pack_correct
 from unseen.results.info import metric_style
-from unseen.results.table import MARK_NOTE, Table, TableCell, format_interval, heading, parted, result_tables
+from unseen.results.table import MARK_NOTE, TIED_NOTE, Table, TableCell, format_interval, heading, parted, result_tables
 from unseen.stats import Interval
 
 
@@ -52,7 +52,8 @@ def test_ties_are_marked_only_if_another_candidate_is_ruled_out() -> None:
     assert [(row[0].shown, row[1].mark) for row in table.rows] == [("b", "tied"), ("a", "tied"), ("c", "")]
     table = table_of(one("a", 0.70), one("b", 0.705))
     assert [row[1].mark for row in table.rows] == ["", ""]
-    assert f"{MARK_NOTE}." not in table.notes
+    assert f"{MARK_NOTE}." not in table.notes and TIED_NOTE in table.notes
+    assert TIED_NOTE not in table_of(one("a", 0.70)).notes
 
 
 def test_values_without_intervals_are_not_marked() -> None:

@@ -66,7 +66,7 @@ class Answer(ABC):
         return import_extra("pandas", "frames").DataFrame(self.rows())
 
     def save(self, path: str | Path) -> Path:
-        """Write the rows to a file (.csv, .json, .html or .parquet) and return its path."""
+        """Write the rows to a file (.csv, .json or .html) and return its path."""
         target = Path(path).expanduser()
         kind = target.suffix.lower()
         if kind == ".csv":
@@ -78,10 +78,8 @@ class Answer(ABC):
             write_whole(target, to_json(values))
         elif kind in (".html", ".htm"):
             write_whole(target, f"<!doctype html><meta charset=utf-8>{self._repr_html_()}")
-        elif kind == ".parquet":
-            _write_parquet(self.rows(), target)
         else:
-            raise UsageError(f"{target.name} ends in {kind or 'nothing'}; .csv, .json, .html and .parquet are written.")
+            raise UsageError(f"{target.name} ends in {kind or 'nothing'}; .csv, .json and .html are written.")
         return target
 
     def _columns(self) -> list[str]:
@@ -106,10 +104,3 @@ def _html_row(tag: str, texts: Iterable[str]) -> str:
 def percent(value: float) -> str:
     """Return a value in [0, 1] as a percentage."""
     return f"{100 * value:.1f} %"
-
-
-def _write_parquet(rows: list[dict[str, object]], target: Path) -> None:
-    pyarrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
-    sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.Table.from_pylist(rows), sink)
-    write_whole(target, sink.getvalue().to_pybytes())

@@ -1,14 +1,13 @@
 """`unseen.ProbeCallback`: probe a model every few epochs of its training, without changing the training.
 
 The callback evaluates a copy of the model (`unseen.backbones.objects`) and restores every random state: a run with the
-callback is bit-identical to a run without it. A budget limits the seconds of one evaluation: the first uses few images,
-and each later one as many as the speed of the last allows.
+callback is bit-identical to a run without it. All evaluations use the same images: `?limit=500` in the name of a
+dataset, or fewer images, makes them faster.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,53 +24,23 @@ from unseen.api.evaluation import evaluate
 from unseen.api.extraction import extract
 from unseen.api.objects import Data, Model
 from unseen.backbones.backbone import ImageTransform
-from unseen.core.errors import DataError, UnseenError, UsageError
+from unseen.core.errors import DataError, UsageError
 from unseen.core.identity import Values
 from unseen.core.records import Preprocessing
 from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, load_dataset
 from unseen.data.adapters import as_dataset
 from unseen.data.load import resolve_dataset
-from unseen.data.subset import select
 from unseen.features import Extraction, NoProgress
 from unseen.metrics import alpha_req, effective_rank, rankme, uniformity
 from unseen.reports.wording import counted
 
-#: Images per class of the first evaluation under a budget.
-_FIRST = 4
-#: Share of the budget that an evaluation is planned to take.
-_PLANNED = 0.6
 _LABEL_FREE: tuple[Callable[[Any], float], ...] = (rankme, effective_rank, alpha_req, uniformity)
 
 #: Titles of the metric of an evaluation, which depends on the kind of the labels.
 _SCORES = {"top1": "top-1", "r2": "R²", "lrap": "LRAP"}
 
 Log = Callable[[Mapping[str, float], int], None]
-
-
-class _Deadline(NoProgress):
-    """End an extraction near the end of the budget, and measure its speed.
-
-    Attributes:
-        passed: whether it ended one.
-        images, seconds: number of extracted images, and the time that they took.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.last, self.passed = perf_counter() + seconds, False
-        self.images, self.seconds, self._began = 0, 0.0, 0.0
-
-    def begin(self, title: str, total: int, done: int) -> None:
-        self._began = perf_counter()
-
-    def end(self) -> None:
-        self.seconds += perf_counter() - self._began
-
-    def advance(self, images: int, skipped: int) -> None:
-        self.images += images
-        if perf_counter() > self.last:
-            self.passed = True
-            raise UnseenError("the budget of this evaluation is used up")
 
 
 @dataclass(eq=False, repr=False)
@@ -82,10 +51,8 @@ class ProbeCallback(Answer):
         data: labelled images, as for `unseen.evaluate`.
         test: other labelled images.
         every: epochs between evaluations; the first is after epoch `every` - 1, counted from 0.
-        budget: seconds that one evaluation may take; without it all images are used.
         transform, preprocessing: from images to the input of the model.
-        log: called with (metrics, epoch), or a TensorBoard `SummaryWriter`; without it, metrics are logged to an
-            active run of Weights & Biases or MLflow.
+        log: called with (metrics, epoch), such as `wandb.log` or `mlflow.log_metrics`.
         label_free: also compute RankMe, α-ReQ, effective rank and uniformity of the features of the test images.
         options: of the probe benchmark, such as {"solver": "ridge"}.
 
@@ -96,10 +63,9 @@ class ProbeCallback(Answer):
     data: Data
     test: Data | None = None
     every: int = 1
-    budget: float | None = None
     transform: ImageTransform | None = None
     preprocessing: Preprocessing | None = None
-    log: Any = None
+    log: Log | None = None
     label_free: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     history: list[Values] = field(default_factory=list, init=False)
@@ -107,12 +73,11 @@ class ProbeCallback(Answer):
     percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high")
 
     def __post_init__(self) -> None:
-        if self.every < 1 or (self.budget is not None and self.budget <= 0):
-            raise UsageError("every is a number of epochs from 1 on, and budget a number of seconds above 0.")
+        if self.every < 1:
+            raise UsageError("every is a number of epochs from 1 on.")
         with _unchanged():
             self._dataset = self._load()
         self._record = RunRecord()
-        self._limit = None if self.budget is None else _FIRST * len(self._dataset.class_names)
 
     def __call__(self, model: Model, epoch: int) -> Values | None:
         """Evaluate the model if the epoch is due; return the new row of the history, or None."""
@@ -121,7 +86,8 @@ class ProbeCallback(Answer):
         with _unchanged():
             row = {"epoch": epoch, **self._evaluate(model)}
             self.history.append(row)
-            self._log({k: v for k, v in row.items() if isinstance(v, float)}, epoch)
+            if self.log is not None:
+                self.log({f"probe/{name}": value for name, value in row.items() if isinstance(value, float)}, epoch)
         return row
 
     def headline(self) -> str:
@@ -168,53 +134,22 @@ class ProbeCallback(Answer):
         return as_dataset(self.data, self.test)
 
     def _evaluate(self, model: Model) -> Values:
-        began = perf_counter()
-        data = self._dataset if self._limit is None else select(self._dataset, limit=self._limit)
-        images = sum(len(split) for split in data.splits.values())
-        deadline = _Deadline(_PLANNED * self.budget) if self.budget is not None else None
+        began, data = perf_counter(), self._dataset
         # The weights change before the next evaluation: features are not stored, and no graph is exported.
-        how: Values = {"how": Extraction(runtime="torch"), "progress": deadline or NoProgress()}
+        how: Values = {"how": Extraction(runtime="torch"), "progress": NoProgress()}
         how |= {"transform": self.transform, "preprocessing": self.preprocessing}
-        row: Values = {}
         with tempfile.TemporaryDirectory(prefix="unseen-probe-") as home:
-            try:
-                found = evaluate(model, data, home=home, **how, **self.options)
-                self._record = found.record
-                name, score = found.compared, found.score  # top1, unless images have numbers or several labels
-                row = {name: score.value, f"{name}_low": score.low, f"{name}_high": score.high}
-                if self.label_free:
-                    features = extract(model, data, split="test", home=home, **how).features
-                    for metric in _LABEL_FREE:
-                        with suppress(DataError):  # too few images or directions for this one
-                            row[metric.__name__] = metric(features)
-            except UnseenError as error:
-                if deadline is None or not deadline.passed:
-                    raise
-                row["note"] = str(error)
-        seconds = perf_counter() - began
-        if deadline is not None:
-            self._limit = self._fitting(deadline, seconds)
-        return {**row, "images": images, "seconds": seconds}
-
-    def _fitting(self, last: _Deadline, seconds: float) -> int:
-        """Return the images per split that the next evaluation has time for, at most four times those of the last."""
-        assert self.budget is not None and self._limit is not None
-        each = last.seconds / max(last.images, 1)
-        fixed = seconds - last.seconds  # does not depend on the number of images
-        count = int((_PLANNED * self.budget - fixed) / max(each * len(self._dataset.splits), 1e-9))
-        return min(max(count, 2 * len(self._dataset.class_names)), 4 * self._limit)
-
-    def _log(self, metrics: Mapping[str, float], epoch: int) -> None:
-        named = {f"probe/{name}": value for name, value in metrics.items()}
-        if hasattr(self.log, "add_scalar"):
-            for name, value in named.items():
-                self.log.add_scalar(name, value, epoch)
-        elif callable(self.log):
-            self.log(named, epoch)
-        elif (wandb := sys.modules.get("wandb")) is not None and getattr(wandb, "run", None) is not None:
-            wandb.log({**named, "epoch": epoch})
-        elif (mlflow := sys.modules.get("mlflow")) is not None and mlflow.active_run() is not None:
-            mlflow.log_metrics(named, step=epoch)
+            found = evaluate(model, data, home=home, **how, **self.options)
+            self._record = found.record
+            name, score = found.compared, found.score  # top1, unless images have numbers or several labels
+            row: Values = {name: score.value, f"{name}_low": score.low, f"{name}_high": score.high}
+            if self.label_free:
+                features = extract(model, data, split="test", home=home, **how).features
+                for metric in _LABEL_FREE:
+                    with suppress(DataError):  # too few images or directions for this one
+                        row[metric.__name__] = metric(features)
+        images = sum(len(split) for split in data.splits.values())
+        return {**row, "images": images, "seconds": perf_counter() - began}
 
 
 def _imported(*names: str) -> Any:

@@ -100,7 +100,7 @@ class Features(Answer):
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write to .npz (arrays), or to .csv, .json, .html or .parquet as any answer."""
+        """Write to .npz (arrays), or to .csv, .json or .html as any answer."""
         target = Path(path).expanduser()
         if target.suffix.lower() != ".npz":
             return super().save(target)

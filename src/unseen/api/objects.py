@@ -104,9 +104,6 @@ class NotebookProgress(NoProgress):
         self._done += images
         sys.stderr.write(f"\r{self._title}: {self._done:,} of {self._total:,} images")
 
-    def waiting(self, title: str) -> None:
-        self.note(f"{title}: another process is working on this; waiting for it")
-
     def note(self, text: str) -> None:
         sys.stderr.write(f"{text}\n")
 

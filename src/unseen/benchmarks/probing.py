@@ -46,7 +46,7 @@ class FeatureOptions:
     memory_limit: Natural = option(
         0,
         neutral="rows that are read again at every pass give the same classifier",
-        help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the memory.",
+        help="Memory for copies of features in MB; larger ones are read from disk. 0: a quarter of the memory.",
         rare=True,
     )
 
@@ -63,7 +63,7 @@ class ProbeOptions(FeatureOptions):
     solver: SolverName = option("logistic", help="The classifier.")
     shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
     seeds: tuple[int, ...] = option(
-        SEEDS, axis="seed", count=SEEDS, help="5: five seeds; 22,37: these seeds; 22,: only seed 22."
+        SEEDS, axis="seed", count=SEEDS, help="The number of seeds (5), or the seeds (22,37 or 22,)."
     )
 
     def __post_init__(self) -> None:

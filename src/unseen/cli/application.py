@@ -235,7 +235,7 @@ COMMANDS = {
     "vtab": ("unseen.cli.vtab:vtab_commands", "Unseen tasks with few labels (VTAB)."),
     "rank": ("unseen.cli.rank:rank", "Predict which checkpoint to fine-tune on DATA."),
     "check": ("unseen.cli.check:check", "Run sanity checks on your data and models."),
-    "audit": ("unseen.cli.audit:audit", "Find classes that a model has seen, copies of images, and label errors."),
+    "audit": ("unseen.cli.audit:audit", "Find classes that a model has seen, and copies of images."),
     "ls": ("unseen.cli.ls:ls", "List models, datasets, benchmarks, studies, methods or scores."),
     "doctor": ("unseen.cli.doctor:doctor", "Check this installation and suggest the next command."),
     "results": ("unseen.cli.results:results_commands", "Print, export, verify, repair and recompute results."),
@@ -415,7 +415,7 @@ class Fields:
         if (words := choices_of(hint)) and metavar == "NAME":
             help_text += f" One of: {', '.join(words)}."
         if each.name in self.taken:
-            help_text = f"For the {self.word}: {help_text}"
+            help_text = f"For the {self.word}: {help_text[0].lower()}{help_text[1:]}"
         kind: Any
         if isinstance(each.default, bool):
             kind = bool | None

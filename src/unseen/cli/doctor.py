@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-import runpy
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 from unseen.cli.application import HomeOption, JsonOption
 from unseen.cli.tables import print_json, print_table, say
-from unseen.core.extras import EXTRAS, installed
+from unseen.core.extras import EXTRAS, PACKAGES, installed, torchvision_loads
 from unseen.core.files import format_size
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values
-
-_PACKAGES = (
-    "unseen",
-    "torch",
-    "torchvision",
-    "timm",
-    "onnxruntime",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "pillow",
-    "altair",
-)
 
 
 def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
@@ -53,7 +38,7 @@ def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
 def examine(home: Path | None = None) -> Values:
     """Return what `doctor` prints, as plain values."""
     base = home_folder(home)
-    versions = {name: _version(name) for name in _PACKAGES}
+    versions = {name: _version(name) for name in (*PACKAGES, "altair")}
     extras = {
         name: {"installed": installed(name), "for": what, "install": f"pip install 'unseen[{name}]'"}
         for name, (what, _) in EXTRAS.items()
@@ -61,11 +46,11 @@ def examine(home: Path | None = None) -> Values:
     problems = [
         f"Problem: {name} is not installed; reinstall unseen." for name, v in versions.items() if v == "missing"
     ]
-    torch_build, torchvision_build = (versions[name].partition("+")[2] for name in ("torch", "torchvision"))
-    if torch_build != torchvision_build and "missing" not in (versions["torch"], versions["torchvision"]):
+    device = _device()
+    if versions["torchvision"] != "missing" and "torch" in sys.modules and not torchvision_loads():
         problems.append(
-            f"Note: torch {versions['torch']} and torchvision {versions['torchvision']} are different builds. unseen "
-            "works around this, but `import timm` alone can fail: reinstall both from one package index."
+            f"Note: torchvision {versions['torchvision']} is not built for torch {versions['torch']}. unseen works "
+            "around this, but `import timm` alone fails: reinstall both from one package index."
         )
     places = {"home": _place(base), "features": _place(base / "features")}
     if places["home"]["state"] == "not writable":
@@ -75,7 +60,7 @@ def examine(home: Path | None = None) -> Values:
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.machine()}",
             "cores": os.cpu_count(),
-            "device": _device(),
+            "device": device,
         },
         "versions": versions,
         "places": places,
@@ -93,10 +78,6 @@ def _version(name: str) -> str:
 
 
 def _device() -> str:
-    found = find_spec("torch")
-    build = runpy.run_path(str(Path(found.origin).with_name("version.py"))) if found and found.origin else {}
-    if build and sys.platform != "darwin" and not any(build.get(name) for name in ("cuda", "hip", "xpu")):
-        return "cpu"  # a build for the CPU only: importing torch (1 s) would find nothing else
     try:
         from unseen.backbones.runtimes import best_device  # imports torch
 

@@ -220,7 +220,7 @@ def rerun(
         str, Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
     ],
     files: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Where files lie that options of the result name.")
+        Path | None, Option(metavar="FOLDER", help="Folder of the files that options of the result name.")
     ] = None,
     device: Annotated[str, Option(help="auto, cpu, cuda, cuda:1 or mps: where networks run.")] = "auto",
     as_json: JsonOption = False,
@@ -310,7 +310,10 @@ def _stored_datasets(name: str, known: Sequence[str], _parts: bool) -> list[str]
     return _stored(name, known, resolve_dataset) or [name]
 
 
-_STORED = {"model": stored_models, "dataset": _stored_datasets}
+_STORED: Mapping[str, Callable[[str, Sequence[str], bool], list[str]]] = {
+    "model": stored_models,
+    "dataset": _stored_datasets,
+}
 
 
 def _stored(name: str, known: Sequence[str], resolve: Callable[[str, Path], str]) -> list[str]:

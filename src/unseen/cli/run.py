@@ -181,7 +181,8 @@ _STUDY = Argument(metavar="STUDY", help="A study file (TOML), or the name of a s
 
 
 #: Extraction settings on the command line, which replace those of a study file.
-EXTRACTION = Fields(Extraction, "extraction", "Feature extraction (replaces settings of the study)", defaults=None)
+_REPLACED = "Feature extraction (replaces settings of the study)"
+EXTRACTION = Fields(Extraction, "extraction", _REPLACED, defaults=None, common=COMMON_EXTRACTION)
 
 
 def _file_command(first: Parameter, body: Callable[..., None]) -> Callable[..., None]:
@@ -355,15 +356,10 @@ def show_plan(study: Study, how: Running) -> None:
     rows = []
     for group in group_cells(plan.cells):
         done = sum(cell.id in plan.done for cell in group)
-        cells = [group[0].benchmark, group[0].model, group[0].dataset, str(len(group) - done)]
-        rows.append([*cells, str(done)] if plan.done else cells)
-    print_table(
-        ["benchmark", "model", "dataset", "to do", *(["done"] if plan.done else [])],
-        rows,
-        title=f"{study.name}: {count(len(plan.remaining), 'cell')} to do, {len(plan.done)} done",
-        numeric=("to do", "done"),
-        keep=("model", "dataset", "to do", "done"),
-    )
+        rows.append([group[0].benchmark, group[0].model, group[0].dataset, str(len(group) - done), str(done)])
+    columns = ["benchmark", "model", "dataset", "to do", "done"]
+    title = f"{study.name}: {count(len(plan.remaining), 'cell')} to do"
+    print_table(columns, rows, title=title, numeric=columns[3:], keep=columns[1:])
     say(
         f"{count(len(study.models), 'model')} on {count(len(study.datasets), 'dataset')}: "
         f"{count(len(plan.remaining), 'cell')} to evaluate, {len(plan.done)} cached; "
@@ -423,15 +419,14 @@ def display_names(found: Sequence[Result]) -> dict[str, str]:
 
 def model_cards_of(found: Collection[Result]) -> dict[str, ModelCard]:
     """Return the cards of the models of some results that their sources list, without loading a model."""
-    models = {result.cell.model for result in found}
-    return {name: card for name, card in _listed_cards(BACKBONES, models).items() if name in models}
+    return _listed_cards(BACKBONES, {result.cell.model for result in found})
 
 
-def _listed_cards(catalogue: Catalogue[S, C], names: Iterable[str]) -> dict[str, C]:
-    """Return all cards of the sources of some names, by id; other sources are not imported."""
+def _listed_cards(catalogue: Catalogue[S, C], names: Collection[str]) -> dict[str, C]:
+    """Return the listed cards with these ids; other sources are not imported."""
     schemes = {name.partition("?")[0].partition(":")[0] for name in names}
     sources = [catalogue.get(scheme) for scheme in sorted(schemes) if scheme in catalogue]
-    return {card.id: card for source in sources if source.listed for card in source.cards()}
+    return {card.id: card for source in sources if source.listed for card in source.cards() if card.id in names}
 
 
 def dataset_cards_of(found: Collection[Result]) -> dict[str, DatasetCard]:
@@ -440,7 +435,7 @@ def dataset_cards_of(found: Collection[Result]) -> dict[str, DatasetCard]:
     The folder of the data (`root`) is no part of a name.
     """
     datasets = {result.cell.dataset for result in found}
-    listed, cards = _listed_cards(SOURCES, datasets), {}
+    listed, cards = _listed_cards(SOURCES, {name.partition("?")[0] for name in datasets}), {}
     for dataset in datasets:
         if card := listed.get(dataset.partition("?")[0]):
             own = Name.parse(dataset).options.items()

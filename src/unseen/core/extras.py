@@ -140,14 +140,14 @@ def ensure_torchvision() -> None:
     """Declare the missing operators, once, before anything imports torchvision or timm."""
     import torch
 
-    if importlib.util.find_spec("torchvision") is None or _extension_loads():
+    if importlib.util.find_spec("torchvision") is None or torchvision_loads():
         return
     for schema in _SCHEMAS:
         if not hasattr(torch.ops.torchvision, schema.partition("(")[0]):
             torch.library.define(f"torchvision::{schema.partition('(')[0]}", schema[schema.index("(") :])
 
 
-def _extension_loads() -> bool:
+def torchvision_loads() -> bool:
     """Return whether torchvision's compiled operators (`_C.so`, from 0.29 on `_C_stable.so`) load with this torch.
 
     To declare what a library that does load declares too would end the process.

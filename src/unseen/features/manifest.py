@@ -258,13 +258,15 @@ class Extraction:
     device: str = option("auto", neutral="devices agree to 1e-4", help="Device: auto, cpu, cuda, cuda:1 or mps.")
     runtime: RuntimeName = option("auto", help="auto is onnx on the CPU (openvino in bf16) and torch elsewhere.")
     precision: Precision = option("fp32", help="Precision of the computation.")
-    dtype: Literal["float32", "float16"] = option("float32", help="Of the stored features; float16 halves the disk.")
+    dtype: Literal["float32", "float16"] = option(
+        "float32", help="Type of stored features; float16 needs half the disk."
+    )
     workers: Natural = option(0, neutral="images are independent", help="Threads; 0 means one per core.")
     batch_size: Natural = option(
         0, neutral="images are independent", help="Images per batch; 0 means 8 on the CPU, 128 elsewhere."
     )
     part_size: Positive = option(
-        1024, neutral="parts are joined", help="Images per part file: what a kill loses at most."
+        1024, neutral="parts are joined", help="Images per part file; an interruption loses one part."
     )
     truncated: Truncated = option("refuse", help="accept keeps images whose file ends early, as ImageNet-CoG does.")
     graphs: Path | None = option(None, neutral="a cache", help="Folder for exported graphs; under the home by default.")

@@ -43,14 +43,14 @@ def scores_section(material: Material, benchmark: str) -> Section | None:
     headline, *others = (make_grid(groups, [metric]) for metric in metrics)
     titles = {column: _title(column, material) for column in headline.columns}
     standings, over = _standings(headline), _over(headline)
-    text, *evidence = lead_sentence(standings, material.names)
+    text, sure, clear = lead_sentence(standings, material.names)
     text += f" Values are the {over}." if over else ""
     return Section(
         title=f"{benchmark.capitalize()}: {headline.columns[0].style.spoken} by model and dataset",
         anchor=benchmark,
         prose=_prose(headline),
         points=[(title, _leader(headline, column, material.names)) for column, title in titles.items()],
-        headlines=[Headline(benchmark.capitalize(), text, *evidence)] if standings else [],
+        headlines=[Headline(benchmark.capitalize(), text, sure, clear)] if standings else [],
         standings=standings,
         legend=material.legend(headline.models),
         figures=[_figure(headline, column, material.keys, title) for column, title in titles.items()],

@@ -134,7 +134,7 @@ def test_all_is_the_five_datasets(home: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_imagenet_splits_from_images_to_page(run_zsl: RunZsl, tmp_path: Path, small_model: str) -> None:
-    """Folders named by WordNet ids, some of them of ImageNet-1K: those are for training, the others are distinguished."""
+    """Folders named by WordNet ids, some of them of ImageNet-1K: those are for training, others are not."""
     tree = _imagenet_tree().make_imagenet(tmp_path, seen=12, others=40, short=0, images=4)
     name, results = f"folder:{tree.in21k}?test=0.4", []
     for split in ("all", "3-hops"):

@@ -102,7 +102,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
         help="PS, SS, an ImageNet split such as 2-hops, or file:PATH with one unseen class per line.",
     )
     embedding: str = option(
-        "auto", file=True, help="attributes, glove, prompts, or a file; auto takes what the dataset brings."
+        "auto", file=True, help="attributes, glove, prompts, or a file; auto: those of the dataset."
     )
     grid: Literal["full", "quick"] = option("full", help="Size of the hyper-parameter grid.")
     robustness: bool = option(

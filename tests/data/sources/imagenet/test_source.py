@@ -440,7 +440,7 @@ def test_labels_from_elsewhere_and_labels_that_do_not_fit(
 def test_fewer_classes_to_train_on_than_to_validate(
     small_imagenets: Mapping[str, Any], heap: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    """Subsets such as ImageNet-100 keep all validation images: those of other classes are left out, and a note states it."""
+    """Subsets such as ImageNet-100 keep all validation images: those of other classes are left out with a note."""
     tree, (_, labels) = small_imagenets["folders"], heap
     root = tmp_path / "some"
     (root / "train").mkdir(parents=True)
