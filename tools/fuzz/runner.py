@@ -202,6 +202,7 @@ def _cpu(*processes: int) -> float:
 
 def _work(reader: Reader, first: int, end: int, shared: mmap.mmap, notes: int) -> None:
     """The child: never returns."""
+    from unseen.core import isolate
     from unseen.core.errors import UnseenError
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

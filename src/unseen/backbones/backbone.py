@@ -248,9 +248,13 @@ class CallableTransform:
         except Exception as error:
             raise BackboneError(f"the transform fails on an RGB image: {type(error).__name__}: {error}") from error
         if not np.array_equal(found[0], again):
-            raise BackboneError("the transform returns different values on each call. Pass the transform for evaluation.")
+            raise BackboneError(
+                "the transform returns different values on each call. Pass the transform for evaluation."
+            )
         if found[0].shape != found[1].shape:
-            raise BackboneError(f"the transform returns images of several sizes, {found[0].shape} and {found[1].shape}.")
+            raise BackboneError(
+                f"the transform returns images of several sizes, {found[0].shape} and {found[1].shape}."
+            )
         self.shape: tuple[int, ...] = found[0].shape
         self.fingerprint = hashlib.sha256(b"".join(one.tobytes() for one in found)).hexdigest()[:16]
 

@@ -245,7 +245,7 @@ def guess_architecture(checkpoint: object, name: str, key: str | None = None) ->
     best, best_arch = Network("", "", {}), ""
     for arch, module in _known():
         found = find_network(checkpoint, module, key).network
-        # All tensors of a ResNet-18 are in a ResNet-34: of complete architectures, choose the one with the most tensors.
+        # A ResNet-34 has all tensors of a ResNet-18: of complete architectures, choose the one with the most tensors.
         if (found.share >= _ENOUGH, found.fit, found.share) > (best.share >= _ENOUGH, best.fit, best.share):
             best, best_arch = found, arch
     if best.share >= _ENOUGH:
@@ -254,8 +254,7 @@ def guess_architecture(checkpoint: object, name: str, key: str | None = None) ->
     first = next(iter(state_dicts(checkpoint)), ("", {}))[1]
     listed = ", ".join(f"{key} {tuple(value.shape)}" for key, value in list(first.items())[:2])
     raise CheckpointError(
-        f"the tensors of {name} fit no known architecture ({listed} ...).{near} Name it: "
-        f"{name}?arch=timm:NAME."
+        f"the tensors of {name} fit no known architecture ({listed} ...).{near} Name it: {name}?arch=timm:NAME."
     )
 
 

@@ -60,7 +60,9 @@ def as_backbone(
     if isinstance(model, Backbone):
         # Its module may have been trained since the backbone was created.
         module = model.module
-        made = replace(model, module=module.copy_for(model) if isinstance(module, _FunctionModule) else snapshot(module))
+        made = replace(
+            model, module=module.copy_for(model) if isinstance(module, _FunctionModule) else snapshot(module)
+        )
         if transform is not None or preprocessing is not None:
             raise BackboneError("a backbone has its own preprocessing. Replace it there, or give the module.")
     elif isinstance(model, nn.Module):

@@ -113,7 +113,7 @@ def _defaults(benchmark: str) -> dict[str, str]:
     if benchmark not in BENCHMARKS:
         return {}
     defaults = {**parameters_of(BENCHMARKS.get(benchmark)()), "extraction": parameters_of(Extraction())}
-    return {name: _parameter_text(value) for name, value in flat(defaults).items()}
+    return {name: _WORDS.get(repr(value)) or value_text(value) for name, value in flat(defaults).items()}
 
 
 def _counts(results: Sequence[Result], seeds: str | None, names: DisplayNames) -> str:

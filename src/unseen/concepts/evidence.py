@@ -471,7 +471,7 @@ class ListEvidence:
             table = similarity_matrix(self.wordnet, rows.tolist(), unique.tolist(), ic=self.wordnet.information)
             self._similar = context.wnids, table
         belief = csr_array((context.belief, (column, context.owner)), (len(unique), context.classes))
-        by_class = self._similar[1] @ belief
+        by_class = np.asarray(self._similar[1] @ belief)
         sums = by_class.sum(axis=1)[row]
         if is_own:  # subtract what a class contributes itself
             sums -= by_class[row, self.owner[self.real]]
