@@ -1,4 +1,4 @@
-"""Searches over engines and adaptations: the same trials and choice on all of them, after kills, with a failing trial."""
+"""Searches over engines and adaptations: equal trials and choice on all, after kills, and with a failing trial."""
 
 from __future__ import annotations
 
