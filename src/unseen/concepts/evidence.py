@@ -37,7 +37,6 @@ from functools import cache
 from typing import cast
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from unseen.concepts.class_names import PLACES, VIEWS, ClassNameReader, How, clean, split_name
 from unseen.concepts.imagenet import image_counts
@@ -460,6 +459,8 @@ class ListEvidence:
         self._update_taken(context, beliefs is not None)
 
     def _update_similarity(self, context: Context, is_own: bool) -> None:
+        from scipy.sparse import csr_array  # not when the package is imported
+
         others = len(set(context.owner.tolist())) - is_own
         if others < _FEWEST_OTHERS:
             self.table[:, COLUMN["list_mean"]] = 0.0
@@ -470,7 +471,7 @@ class ListEvidence:
             table = similarity_matrix(self.wordnet, rows.tolist(), unique.tolist(), ic=self.wordnet.information)
             self._similar = context.wnids, table
         belief = csr_array((context.belief, (column, context.owner)), (len(unique), context.classes))
-        by_class = self._similar[1] @ belief
+        by_class = np.asarray(self._similar[1] @ belief)
         sums = by_class.sum(axis=1)[row]
         if is_own:  # subtract what a class contributes itself
             sums -= by_class[row, self.owner[self.real]]
