@@ -37,6 +37,19 @@ def test_a_class_known_by_a_part_of_its_name_never_reads_unseen(names: list[str]
             assert row.relation is not Relation.UNSEEN, row.match.name
 
 
+def test_a_thing_named_by_a_part_of_it_is_flagged() -> None:
+    """ObjectNet: ImageNet-1K has toilet tissue."""
+    row = audit(["toilet_paper_roll", "basket", "alarm_clock", "backpack", "bench", "hammer", "umbrella"]).rows[0]
+    assert row.flagged and row.relation is not Relation.UNSEEN
+
+
+@pytest.mark.parametrize("name", ["toad lily", "balloon flower"])
+def test_flowers_that_wordnet_has_as_other_plants_are_no_leaks(name: str) -> None:
+    """WordNet's only sense is another plant, which no name can reveal; neither plant is in ImageNet-1K."""
+    row = audit([name, "sunflower", "bearded iris", "foxglove", "snapdragon", "water lily"]).rows[0]
+    assert row.relation is Relation.UNSEEN and not row.flagged
+
+
 def test_the_sentence_is_withheld_if_nothing_was_matched() -> None:
     models = [f"{maker} {number}" for maker in ("Acura", "Audi", "Bugatti") for number in ("TL 2012", "V8x", "ZDX")]
     assert audit(models).summary.startswith("No statement about ImageNet-1K")

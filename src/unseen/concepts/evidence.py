@@ -37,7 +37,6 @@ from functools import cache
 from typing import cast
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from unseen.concepts.class_names import PLACES, VIEWS, ClassNameReader, How, clean, split_name
 from unseen.concepts.imagenet import image_counts
@@ -461,6 +460,8 @@ class ListEvidence:
         self._update_taken(context, beliefs is not None)
 
     def _update_similarity(self, context: Context, is_own: bool) -> None:
+        from scipy.sparse import csr_array  # not when the package is imported
+
         others = len(set(context.owner.tolist())) - is_own
         if others < _FEWEST_OTHERS:
             self.table[:, COLUMN["list_mean"]] = 0.0
