@@ -57,7 +57,7 @@ def test_a_number(table: Path, tmp_path: Path) -> None:
     assert found.r2 in found.interval and found.r2 > 0.8
     assert found.metrics["mae_low"] <= found.metrics["mae"] <= found.metrics["mae_high"]
     assert "R²" in repr(found) and "r2" in found._repr_html_()
-    assert np.mean(found.image_scores) == pytest.approx(found.r2, abs=0.01)  # half precision
+    assert np.mean(found.correct) == pytest.approx(found.r2, abs=0.01)  # half precision
     assert json.loads(found.save(tmp_path / "a.json").read_text())["rows"][0]["spearman"] > 0.8
     contest = unseen.compare(
         {"pixels": pixels, "one": lambda batch: batch[:, 0, 0].astype(np.float32)}, name, home=tmp_path

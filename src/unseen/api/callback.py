@@ -53,11 +53,11 @@ class ProbeCallback(Answer):
         every: epochs between evaluations; the first is after epoch `every` - 1, counted from 0.
         transform, preprocessing: from images to the input of the model.
         log: called with (metrics, epoch), such as `wandb.log` or `mlflow.log_metrics`.
-        label_free: also compute RankMe, α-ReQ, effective rank and uniformity of the features of the test images.
         options: of the probe benchmark, such as {"solver": "ridge"}.
 
     Attributes:
-        history: one row per evaluation: epoch, top1 with its bounds, seconds, images, label-free metrics.
+        history: one row per evaluation: epoch, top1 with its bounds, images, seconds, and RankMe, α-ReQ, effective rank
+            and uniformity of the features of the test images, which need no labels.
     """
 
     data: Data
@@ -66,7 +66,6 @@ class ProbeCallback(Answer):
     transform: ImageTransform | None = None
     preprocessing: Preprocessing | None = None
     log: Log | None = None
-    label_free: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     history: list[Values] = field(default_factory=list, init=False)
 
@@ -143,11 +142,10 @@ class ProbeCallback(Answer):
             self._record = found.record
             name, score = found.compared, found.score  # top1, unless images have numbers or several labels
             row: Values = {name: score.value, f"{name}_low": score.low, f"{name}_high": score.high}
-            if self.label_free:
-                features = extract(model, data, split="test", home=home, **how).features
-                for metric in _LABEL_FREE:
-                    with suppress(DataError):  # too few images or directions for this one
-                        row[metric.__name__] = metric(features)
+            features = extract(model, data, split="test", home=home, **how).features
+        for metric in _LABEL_FREE:
+            with suppress(DataError):  # too few images or directions for this one
+                row[metric.__name__] = metric(features)
         images = sum(len(split) for split in data.splits.values())
         return {**row, "images": images, "seconds": perf_counter() - began}
 

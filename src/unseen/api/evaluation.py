@@ -91,15 +91,10 @@ class Evaluation(Answer):
         return summary_of(self.results, self.compared).candidate
 
     @cached_property
-    def image_scores(self) -> FloatArray:
-        """Per test image, its share of `score`, the mean over seeds."""
+    def correct(self) -> FloatArray:
+        """Per test image, the share of seeds whose prediction was correct, or its share of `score`."""
         scores = [unpack_values(d.image_scores) if d.image_scores else unpack_correct(d.correct) for d in self._details]
         return np.asarray(np.mean(scores, axis=0))
-
-    @property
-    def correct(self) -> FloatArray:
-        """Per test image, the share of seeds whose prediction was correct."""
-        return self.image_scores
 
     @property
     def per_class(self) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -17,7 +16,6 @@ from unseen.backbones.backbone import ImageTransform
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.arrays import AnyArray, Float32Array
 from unseen.core.errors import UsageError
-from unseen.core.files import write_whole
 from unseen.core.identity import Values
 from unseen.core.records import Preprocessing
 from unseen.core.run_record import RunRecord
@@ -98,19 +96,6 @@ class Features(Answer):
             names=tuple(self.names[i] for i in kept),
             splits=self.splits[kept],
         )
-
-    def save(self, path: str | Path) -> Path:
-        """Write to .npz (arrays), or to .csv, .json or .html as any answer."""
-        target = Path(path).expanduser()
-        if target.suffix.lower() != ".npz":
-            return super().save(target)
-        arrays: Values = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
-        if self.labels is not None:
-            arrays |= {"labels": self.labels, "class_names": np.asarray(self.class_names)}
-        content = io.BytesIO()
-        np.savez(content, **arrays)
-        write_whole(target, content.getvalue())
-        return target
 
 
 def extract(
