@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,18 @@ def test_packed_camelyon_says_to_unpack(tmp_path: Path) -> None:
     (tmp_path / "camelyonpatch_level_2_split_train_x.h5.gz").write_bytes(b"")
     with pytest.raises(DataError, match="unpack it first"):
         load_task(vtab_task("camelyon"), tmp_path)
+
+
+def test_links_of_an_hdf5_file_are_not_followed(tmp_path: Path, replicas: Any) -> None:
+    h5py = pytest.importorskip("h5py")
+    replicas.writers["dsprites-location"](tmp_path)
+    path = tmp_path / "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5"
+    shutil.copy(path, tmp_path / "other.hdf5")
+    with h5py.File(path, "a") as file:
+        del file["latents"]
+        file["latents"] = h5py.ExternalLink("other.hdf5", "/latents")
+    with pytest.raises(DataError, match="is in another file, which is not followed"):
+        load_task(vtab_task("dsprites-location"), tmp_path)
 
 
 def test_nothing_there_tells_all_ways_to_get_it(tmp_path: Path) -> None:

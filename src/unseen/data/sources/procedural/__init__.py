@@ -28,7 +28,7 @@ from unseen.data.sources.procedural.sprites import render_sprites
 
 __all__ = ["render_sprites"]
 
-_DEFAULTS = {"train": 800, "val": 200, "test": 1000}
+_DEFAULTS = {"seed": 0, "train": 800, "val": 200, "test": 1000}
 #: Bounds of the depth bins, as VTAB has them for CLEVR.
 DISTANCES = (0.0, 8.0, 8.5, 9.0, 9.5, 10.0, 100.0)
 
@@ -111,21 +111,21 @@ class ProceduralSource(DatasetSource):
     def load(self, name: str, options: Options) -> Dataset:
         if name not in _CLASSES:
             raise UnknownNameError("procedural dataset", name, _CLASSES)
-        given = {key: options.integer(key) for key in ("seed", *_DEFAULTS)}
+        given = {key: options.integer(key) for key in _DEFAULTS}
         options.finish()
-        chosen = {"seed": 0, **_DEFAULTS} | {key: value for key, value in given.items() if value is not None}
-        seed = chosen["seed"]
-        total = sum(chosen[split] for split in _DEFAULTS)
+        chosen = _DEFAULTS | {key: value for key, value in given.items() if value is not None}
+        seed, *sizes = chosen.values()
+        total = sum(sizes)
         if total > sprites.COUNT or not total:
             raise UsageError(f"{options.dataset!r}: {total} images; from 1 to {sprites.COUNT:,} can be drawn.")
         kind = name.partition("-")[0]
         images = (_sprites if kind == "sprites" else _shapes)(seed, total)
         primary, splits, start = next(iter(images.labels.values())), {}, 0
-        for split in _DEFAULTS:
-            if size := chosen[split]:
+        for split, size in zip(("train", "val", "test"), sizes, strict=True):
+            if size:
                 splits[split] = _split(images, images.labels[name], primary, slice(start, start + size))
             start += size
-        changed = {key: value for key, value in chosen.items() if value != _DEFAULTS.get(key, 0)}
+        changed = {key: value for key, value in chosen.items() if value != _DEFAULTS[key]}
         return Dataset(
             card=_card(name),
             class_names=_CLASSES[name],
