@@ -69,7 +69,7 @@ LEVEL = 0.95
 #: Factor on the standard error of a difference of two candidates.
 SCATTER = 1.25
 #: Factor on the standard error of a value (`spread`): a constant, and what errors, few images and few per class add.
-WIDTH = (0.85, 0.6, 30.0, 1.0)
+WIDTH = (0.85, 0.6, 20.0, 1.0)
 #: Usual gain b of accuracy p, where accuracy is a - b m^(-1/2) for m training images per class [C], and its standard
 #: deviation, both in units of p (1 - p).
 GAIN, GAIN_ERROR = 1.8, 0.25
