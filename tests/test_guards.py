@@ -80,7 +80,7 @@ PROMISED = {
     "concepts": "audit_classes build_levels load_wordnet match_classes read_taxonomy similarity_matrix MEASURES",
     "probes": "evaluate_probe LinearProbe RidgeProbe KnnProbe NearestMeanProbe SEEDS SHOTS",
     "zeroshot": "METHODS ESZSL SAE ALE GFZSL evaluate_method tune method_cards",
-    "ranking": "SCORES find_score score_terms combine_terms score_flops finetune_flops nleep leep logme gbc parc etran",
+    "ranking": "SCORES find_score score_value score_flops finetune_flops nleep leep logme gbc parc",
     "metrics": "accuracy kendall_tau harmonic_mean mcnemar paired_bootstrap over_seeds mean_per_class_accuracy",
     "stats": "accuracy_interval per_class_interval paired_difference decide Decision Candidate Interval Difference",
     "features": "Extraction FeatureStore FeatureRows StoredFeatures extract",

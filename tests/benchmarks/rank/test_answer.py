@@ -88,6 +88,15 @@ def test_one_layer_fails_alone_and_leep_is_every_layers() -> None:
     assert [(c.label, c.error) for c in found.failed] == [("b at deep", "unknown layer 'deep'")]
 
 
+def test_older_results_without_outcomes_are_listed_without_an_estimate() -> None:
+    old = replace(probed("a", hits(0)), details={"hits": "0110", "images": 4})
+    found = answer([old, probed("b", hits(80)), probed("c", hits(120))])
+    assert [c.model for c in found.candidates] == ["b", "c", "a"]
+    assert np.isnan(found.candidates[2].expected) and found.choice is not None and found.choice.model == "b"
+    alone = answer([old])
+    assert alone.choice is None and "No accuracy could be estimated" in alone.recommendation
+
+
 def test_what_does_not_belong_together_is_refused() -> None:
     other = scored("b", "logme", 1.0, shared={"seed": 1})
     with pytest.raises(DataError, match='"seed":1'):

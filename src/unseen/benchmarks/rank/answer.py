@@ -54,7 +54,8 @@ def answer(results: Iterable[Result], *, notes: Sequence[str] = (), prefer: str 
     candidates = [_candidate(*place, found) for place, found in by_candidate.items()]
     ranked = [c for c in candidates if not c.error]
     probes = {c.label: by_candidate[c.model, c.layer].get(EXPECTED) for c in ranked}
-    judged = {label: _details(result) for label, result in probes.items() if result is not None and result.ok}
+    read = {label: _details(result) for label, result in probes.items() if result is not None and result.ok}
+    judged = {label: details for label, details in read.items() if details.outcomes}  # older results have none
     compared = estimates(judged)
     decision = decide(compared, seed=_parameters(own[0]).seed)
     scores = tuple(name for name in dict.fromkeys(_parameters(r).score for r in own) if name != EXPECTED)

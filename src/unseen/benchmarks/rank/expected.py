@@ -69,7 +69,7 @@ LEVEL = 0.95
 #: Factor on the standard error of a difference of two candidates.
 SCATTER = 1.25
 #: Factor on the standard error of a value (`spread`): a constant, and what errors, few images and few per class add.
-WIDTH = (0.85, 0.6, 30.0, 1.0)
+WIDTH = (0.85, 0.6, 20.0, 1.0)
 #: Usual gain b of accuracy p, where accuracy is a - b m^(-1/2) for m training images per class [C], and its standard
 #: deviation, both in units of p (1 - p).
 GAIN, GAIN_ERROR = 1.8, 0.25
@@ -231,6 +231,9 @@ def near_duplicates(features: AnyArray, groups: IntArray | None = None) -> tuple
     from scipy.sparse.csgraph import connected_components
     from sklearn.neighbors import NearestNeighbors  # planning needs none of them
 
+    def components(first: IntArray, second: IntArray) -> tuple[int, AnyArray]:
+        return connected_components(coo_array((np.ones(len(first)), (first, second)), shape=(n, n)), directed=False)
+
     n, width = features.shape
     rows = np.asarray(features, np.float32) - features.mean(axis=0, dtype=np.float64).astype(np.float32)
     if n > _MANY and width > 2 * _PROJECTED:
@@ -248,11 +251,11 @@ def near_duplicates(features: AnyArray, groups: IntArray | None = None) -> tuple
     if width < FULL // 4:
         copied &= (features[first] == features[second]).all(axis=1)
     links = np.stack([first[copied], second[copied]])
-    begins, index = np.unique(np.arange(n) if groups is None else groups, return_index=True, return_inverse=True)[1:]
-    every = np.append(links, [np.arange(n), begins[index.reshape(-1)]], axis=1)
-    graph = coo_array((np.ones(every.shape[1]), (every[0], every[1])), shape=(n, n))
-    # Of each set of near-duplicates, the first is no copy.
-    return connected_components(graph, directed=False)[1].astype(np.int64), len(np.unique(links.max(axis=0)))
+    joined, index = components(*links)
+    if groups is not None:
+        begins, group = np.unique(groups, return_index=True, return_inverse=True)[1:]
+        _, index = components(*np.append(links, [np.arange(n), begins[group.reshape(-1)]], axis=1))
+    return index.astype(np.int64), n - joined
 
 
 # ---- the value -------------------------------------------------------------------------------------------------------

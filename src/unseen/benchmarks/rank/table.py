@@ -90,7 +90,7 @@ def candidates_table(
         f"{guessing[0].upper()}{guessing[1:]}." if guessing else "",
         ranking.guessing_verdict,
     ]
-    caption = f"{names.get(ranking.dataset, ranking.dataset)}: all candidates"
+    caption = f"Ranking scores, {names.get(ranking.dataset, ranking.dataset)}: all candidates"
     keys = [c.model for c in ranking.candidates]
     return _table(caption, rows, len(DECIDING) - 1, row_keys=keys, notes=[note for note in notes if note])
 
