@@ -104,7 +104,8 @@ class FCLSWGAN(EarlyStoppedMethod, key="f-CLSWGAN"):
         ]
 
         def generate(s: Tensor) -> Tensor:
-            return G(torch.cat([torch.randn(len(s), a, generator=random).to(s.device), s], 1))
+            found: Tensor = G(torch.cat([torch.randn(len(s), a, generator=random).to(s.device), s], 1))
+            return found
 
         def critic(x: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
             """Return the output of D for each image, and its gradient with respect to the image."""
@@ -178,7 +179,7 @@ def linear(before: int, after: int, random: torch.Generator) -> torch.nn.Linear:
     """Return a linear layer with weights in Glorot's range, the same on every device, and biases 0."""
     import torch
 
-    layer = torch.nn.utils.skip_init(torch.nn.Linear, before, after)
+    layer = torch.nn.Linear(before, after, device="meta").to_empty(device="cpu")
     reach = (6 / (before + after)) ** 0.5
     with torch.no_grad():
         layer.weight.copy_((2 * torch.rand(before, after, generator=random) - 1).T * reach)

@@ -125,12 +125,12 @@ def split_outcomes(metric: str, values: Mapping[str, npt.ArrayLike], seen: int, 
     shared = seen**2 * pool / ((pool - tested) * tested * (seen + tested))
     ratio = np.sqrt((1 + count * shared) / (1 + count * tested / (pool - tested)))
     scales = {"zsl": 1.0, "ts": 1.0, "tr": ratio}
-    if metric in scales:
-        return np.asarray(mean + scales[metric] * (found[metric] - mean))
-    ts, tr = (found[name].mean() for name in ("ts", "tr"))
-    slopes = {"ts": 2 * tr**2 / (ts + tr) ** 2, "tr": 2 * ts**2 / (ts + tr) ** 2} if ts + tr > 0 else {}
-    parts = [slope * scales[name] * (found[name] - found[name].mean()) for name, slope in slopes.items()]
-    return np.asarray(mean + sum(parts, np.zeros(count)))
+    far = {name: scales[name] * (each - each.mean()) for name, each in found.items() if name in scales}
+    if metric == "H":
+        ts, tr = found["ts"].mean(), found["tr"].mean()
+        total = ts + tr or 1.0
+        far[metric] = 2 * (tr / total) ** 2 * far["ts"] + 2 * (ts / total) ** 2 * far["tr"]
+    return np.asarray(mean + far[metric])
 
 
 def class_deviations(values: npt.ArrayLike, tested: int, pool: int) -> FloatArray:

@@ -159,7 +159,8 @@ class Problem:
             raise UnknownNameError("normalisation", kind, NORMALISATIONS)
         if kind == "none":
             return self
-        train, scale = self.train.X[:], unit_rows
+        train = self.train.X[:]
+        scale: Callable[[FloatArray], FloatArray] = unit_rows
         if kind == "standard":
             mean, deviation = train.mean(0), train.std(0)
             deviation = np.where(deviation > 0, deviation, 1)

@@ -38,14 +38,6 @@ CHOSEN = "parameters chosen on"
 KIND = "methods"
 #: Images that t-SNE needs.
 LEAST_IMAGES = 10
-#: Columns of the paper's Table 1 for the parts of each split.
-_TABLE_1 = {
-    ("PS", "trainval"): "ps_train",
-    ("PS", "test_seen"): "ps_test_seen",
-    ("PS", "test_unseen"): "ps_test_unseen",
-    ("SS", "trainval"): "ss_train",
-    ("SS", "test_unseen"): "ss_test",
-}
 
 
 @dataclass(frozen=True)
@@ -193,7 +185,8 @@ def dataset_sizes(datasets: Sequence[Dataset]) -> Table:
         }
         cells = [TableCell(f"{name} {split}".strip())]
         for column, value in own.items():
-            paper = table(1).value(name, _TABLE_1.get((split or "PS", column), column))
+            part = f"{split.lower()}_{column.replace('trainval', 'train')}"  # as Table 1 calls the parts of a split
+            paper = table(1).value(name, part if column in ZERO_SHOT else column)
             cells.append(TableCell(f"{value:,}" + ("" if paper in (None, value) else f" ({paper:,.0f})"), value))
         rows.append(cells)
     heads = ["dataset", "attributes", "classes", "test classes", "images", "trainval", "test seen", "test unseen"]

@@ -157,7 +157,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
         y = np.concatenate([split.labels for split in dataset.splits.values()])
         parts = np.repeat(list(dataset.splits), [len(split) for split in dataset.splits.values()])
         for sample in (0, 1) if self.splits else (0,):
-            if sample or self.split != "PS" or getattr(dataset, "protocol", ""):
+            if sample or self.split != "PS" or str(getattr(dataset, "protocol", "")):
                 self._divide(dataset, y, self._roles(parts, y, sample), sample=sample)
         if self.embedding == PROMPTS:
             self.check_prompts(dataset)

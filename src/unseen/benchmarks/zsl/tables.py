@@ -317,12 +317,12 @@ def splits_compared(results: Sequence[Result]) -> Table:
 def inductive_and_transductive(results: Sequence[Result]) -> Table:
     """Return ALE and GFZSL beside their transductive forms."""
     found = {(data, split, method): r for data, method, own in _by_method(results) for split, r in own.items()}
-    rows = []
-    for data, split, method in found:
-        both = [found.get((data, split, each)) for each in (method, f"{method}-tran")]
-        if all(both):
-            cells = [measured(each, metric) for metric in ("zsl", "H") for each in both]
-            rows.append([TableCell(f"{data} {split}"), TableCell(method), *cells])
+    rows = [
+        [TableCell(f"{data} {split}"), TableCell(method)]
+        + [measured(each, metric) for metric in ("zsl", "H") for each in (result, found[form])]
+        for (data, split, method), result in found.items()
+        if (form := (data, split, f"{method}-tran")) in found
+    ]
     columns = ["data", "method", "ZSL", "ZSL, transductive", "H", "H, transductive"]
     return Table("transductive beside inductive (%)", columns, rows)
 

@@ -167,21 +167,17 @@ def features_file(folder: Path, own: str | None) -> Path:
 def read_release(path: Path, folder: Path) -> dict[str, Any]:
     """Return features that are opened on first use, labels from 0, and `image_files` if the release names them."""
     arrays = _read(path)
-    if "features" not in arrays:
-        raise DataError(f"{path} has no array 'features'.")
     if "labels" not in arrays:  # an .npy file has features only
         path = folder / f"{PUBLISHED}.mat"
         if not path.is_file():
             raise DataError(f"the features have no labels, and there is no {path} to take them from.")
-        arrays = {**_read(path), **arrays}
-    if "labels" not in arrays:
-        raise DataError(f"{path} has no array 'labels'.")
+        arrays = {**read_matlab(path, ("labels",), ("image_files",)), **arrays}
     labels = np.ravel(np.asarray(arrays["labels"]))
     if labels.dtype.kind not in "fiub" or labels.min(initial=1) < 1:
         found = labels.dtype if labels.dtype.kind not in "fiub" else f"labels from {labels.min()} to {labels.max()}"
         raise DataError(f"{path}: {found}; numbers of classes, counted from 1, are needed.")
     files = {"image_files": np.ravel(np.asarray(arrays["image_files"]))} if "image_files" in arrays else {}
-    return {"features": arrays["features"], "labels": labels.astype(np.int64) - 1, **files}
+    return {"features": arrays.get("features"), "labels": labels.astype(np.int64) - 1, **files}
 
 
 def _read(path: Path) -> Mapping[str, object]:
