@@ -66,7 +66,7 @@ def test_generative_and_novelty_methods_keep_their_level(golden_data: Path, name
     assert found["GFZSL-tran"]["zsl"] > found["GFZSL"]["zsl"]
     # As on real data (the paper's CMT: AWA1 1.8, AWA2 1.0, aPY 2.8), so that there is something to gain.
     assert 0.005 < found["CMT"]["H"] < 0.1
-    assert found["CMT*"]["H"] > 5 * found["CMT"]["H"]
+    assert found["CMT*"]["H"] > 4 * found["CMT"]["H"]
     for method in ("ESZSL", "CMT"):
         assert found[method]["tr"] > 3 * found[method]["ts"]
     wanted = [100 * found[m]["zsl"] for m in ("ESZSL", "GFZSL", "CMT")]
