@@ -18,6 +18,7 @@ from unseen.zeroshot.outcomes import ImageOutcomes, zeroshot_candidate
 BENCHMARK = "zsl"
 #: `ZslParameters.fold` of a cell whose parameters were chosen on all validation folds.
 ALL_FOLDS = "all"
+_ACCURACIES = ("zsl", "ts", "tr")
 
 
 @dataclass(frozen=True)
@@ -100,16 +101,9 @@ class ZslDetails(Typed):
     def outcomes(self) -> ImageOutcomes | None:
         """The outcomes per test image; None if the result does not store them, or they are damaged."""
         try:
-            zsl, ts, tr = (
-                unpack_correct(packed or "0:") for packed in (self.zsl_correct, self.ts_correct, self.tr_correct)
-            )
-            found = ImageOutcomes(
-                zsl,
-                ts,
-                tr,
-                unseen_counts=np.asarray(self.unseen_counts, np.int64),
-                seen_counts=np.asarray(self.seen_counts, np.int64),
-            )
+            right = [unpack_correct(getattr(self, f"{name}_correct") or "0:") for name in _ACCURACIES]
+            counts = [np.asarray(each, np.int64) for each in (self.unseen_counts, self.seen_counts)]
+            found = ImageOutcomes(*right, *counts)
         except DataError:
             return None
         return found if 0 < len(found.zsl) == len(found.ts) == found.unseen_counts.sum() else None
@@ -139,9 +133,7 @@ def short_name(dataset: str) -> str:
 def pack_outcomes(outcomes: ImageOutcomes) -> Values:
     """Return outcomes per test image as the fields of `ZslDetails`."""
     return {
-        "zsl_correct": pack_correct(outcomes.zsl),
-        "ts_correct": pack_correct(outcomes.ts),
-        "tr_correct": pack_correct(outcomes.tr) if len(outcomes.tr) else "",
+        **{f"{name}_correct": pack_correct(getattr(outcomes, name)) for name in _ACCURACIES},
         "unseen_counts": tuple(map(int, outcomes.unseen_counts)),
         "seen_counts": tuple(map(int, outcomes.seen_counts)),
     }

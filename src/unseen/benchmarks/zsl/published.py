@@ -89,14 +89,14 @@ def published_results() -> Mapping[tuple[str, str, str, str], Result]:
             }[number]
             if (value := table(number).value(method, column)) is not None:
                 metrics.setdefault(place, {})[metric] = value / 100
-    return {place: _published_result(*place, found) for place, found in metrics.items()}
-
-
-def _published_result(home: str, target: str, method: str, split: str, metrics: Mapping[str, float]) -> Result:
-    parameters = {"method": method, "split": split, "fold": ALL_FOLDS, "calibration": 0.0}
-    parameters |= {"test_on": f"xlsa17:{target}"} if target != home else {}
-    dataset = "imagenet:21k" if home == "21k" else f"xlsa17:{home}{'?split=SS' if split == 'SS' else ''}"
-    return Result(Cell(BENCHMARK, MODEL, dataset, parameters), metrics, record=RunRecord(source=source()))
+    found = {}
+    for (home, target, method, split), own in metrics.items():
+        parameters = {"method": method, "split": split, "fold": ALL_FOLDS, "calibration": 0.0}
+        parameters |= {"test_on": f"xlsa17:{target}"} if target != home else {}
+        dataset = "imagenet:21k" if home == "21k" else f"xlsa17:{home}{'?split=SS' if split == 'SS' else ''}"
+        cell = Cell(BENCHMARK, MODEL, dataset, parameters)
+        found[home, target, method, split] = Result(cell, own, record=RunRecord(source=source()))
+    return found
 
 
 def published_at_home() -> list[Result]:
