@@ -52,7 +52,7 @@ def test_zsl_compare_drops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
 
     folds = [result for fold in (1, 2, 3) for result in run(0.3, fold=fold)]
     store(tmp_path, "zsl", [*run(0.5), *run(0.6, split="SS"), *run(0.1, test_on="xlsa17:AWA1"), *folds])
-    assert main(["zsl", "compare", "--home", str(tmp_path), "--metric", "zsl"]) == 0
+    assert main(["zsl", "compare", "--home", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.count("Ranks by ZSL") == 4
     for words in ("split SS", "test_on xlsa17:AWA1", "parameters chosen on one fold"):

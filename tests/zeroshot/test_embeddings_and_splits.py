@@ -139,22 +139,22 @@ def animals() -> tuple[list[str], list[str | None]]:
 
 def test_ps_takes_only_what_the_audit_clears() -> None:
     names, wnids = animals()
-    found = split_classes("PS", names, wnids, counts=[5] * 12, share=0.25)
-    audit = audit_unseen(names, wnids, found.unseen)
+    found = split_classes("PS", dataset(names, wnids), counts=[5] * 12, share=0.25)
+    audit = audit_unseen(dataset(names, wnids), found.unseen)
     assert len(found.unseen) == 3
     assert not audit.flagged
     assert {names[i] for i in found.unseen}.isdisjoint({"tabby", "zebra", "tiger"})
     with pytest.raises(DataError, match="audit clears"):
-        split_classes("PS", names, wnids, counts=[5] * 12, share=0.9)
+        split_classes("PS", dataset(names, wnids), counts=[5] * 12, share=0.9)
 
 
 def test_draws_are_the_same_everywhere_and_folds_are_disjoint() -> None:
     names, wnids = animals()
-    a = split_classes("SS", names, wnids, counts=[5] * 12, share=0.25, seed=1)
-    b = split_classes("SS", names, wnids, counts=[5] * 12, share=0.25, seed=1)
+    a = split_classes("SS", dataset(names, wnids), counts=[5] * 12, share=0.25, seed=1)
+    b = split_classes("SS", dataset(names, wnids), counts=[5] * 12, share=0.25, seed=1)
     np.testing.assert_array_equal(a.unseen, b.unseen)
     assert sorted([*a.seen, *a.unseen]) == list(range(12))
-    folds = draw_folds(a.seen, names, wnids, 1)
+    folds = draw_folds(a.seen, dataset(names, wnids), 1)
     vals = [set(fold.val.tolist()) for fold in folds]
     assert len(vals) == 3
     assert not vals[0] & vals[1]
@@ -166,32 +166,33 @@ def test_imagenet_splits() -> None:
     seen = [w for w in wnids if w in imagenet_1k()]
     more = [w for w in imagenet_1k() if w not in seen][:4]
     names, wnids = [*names, *more], [*wnids, *more]
-    found = split_classes("all", names, wnids, counts=list(range(1, len(names) + 1)))
+    found = split_classes("all", dataset(names, wnids), counts=list(range(1, len(names) + 1)))
     assert {wnids[i] for i in found.seen} == {*seen, *more}
     assert {wnids[i] for i in found.unseen} == set(wnids) - {*seen, *more}
-    near = split_classes("3-hops", names, wnids, counts=[3] * len(names))
+    near = split_classes("3-hops", dataset(names, wnids), counts=[3] * len(names))
     assert set(near.unseen) <= set(found.unseen)
     with pytest.raises(DataError, match="WordNet ids"):
-        split_classes("2-hops", ["a", "b"], [], counts=[1, 1])
+        split_classes("2-hops", dataset(["a", "b"], []), counts=[1, 1])
     with pytest.raises(UnknownNameError, match="PS"):
-        split_classes("SP", names, wnids, counts=[1] * len(names))
+        split_classes("SP", dataset(names, wnids), counts=[1] * len(names))
 
 
 def test_a_list_of_unseen_classes(tmp_path: Path) -> None:
     names, wnids = animals()
     (tmp_path / "unseen.txt").write_text("walrus\nn02439033\n")
-    found = split_classes(f"file:{tmp_path / 'unseen.txt'}", names, wnids, counts=[1] * 12)
+    found = split_classes(f"file:{tmp_path / 'unseen.txt'}", dataset(names, wnids), counts=[1] * 12)
     assert [names[i] for i in found.unseen] == ["giraffe", "walrus"]
 
 
 def test_without_a_seed_it_is_seed_0() -> None:
     names, wnids = animals()
     drawn = [
-        split_classes("SS", names, wnids, counts=[5] * 12, share=0.25, **s) for s in ({}, {"seed": 0}, {"seed": 1})
+        split_classes("SS", dataset(names, wnids), counts=[5] * 12, share=0.25, **s)
+        for s in ({}, {"seed": 0}, {"seed": 1})
     ]
     np.testing.assert_array_equal(drawn[0].unseen, drawn[1].unseen)
     assert not np.array_equal(drawn[0].unseen, drawn[2].unseen)
-    assert len(split_classes("SS", names, wnids, counts=[5] * 12).unseen) == 2  # a fifth
+    assert len(split_classes("SS", dataset(names, wnids), counts=[5] * 12).unseen) == 2  # a fifth
 
 
 @pytest.mark.parametrize(("shape", "swapped"), [((3, 4), True), ((5, 3), False), ((5, 4, 2), False), ((4,), False)])
@@ -216,7 +217,7 @@ def test_a_split_file_has_one_class_per_line_and_no_unknown_ones(tmp_path: Path)
 
     def unseen(text: str, drop_unknown: bool = False) -> list[str]:
         file.write_text(text)
-        found = split_classes(f"file:{file}", names, (), counts=[5] * 7, drop_unknown=drop_unknown)
+        found = split_classes(f"file:{file}", dataset(names, ()), counts=[5] * 7, drop_unknown=drop_unknown)
         return [names[i] for i in found.unseen]
 
     assert unseen("red fox\nriver otter\n") == ["red fox", "river_otter"]
@@ -227,7 +228,7 @@ def test_a_split_file_has_one_class_per_line_and_no_unknown_ones(tmp_path: Path)
     assert unseen("red fox\nriverotterr\nemu\n", drop_unknown=True) == ["red fox", "emu"]
     file.write_text("n02439033\nn02432983\n")
     wnids = [None, None, None, "n02439033", "n02432983", None, None]
-    assert split_classes(f"file:{file}", names, wnids, counts=[5] * 7).unseen.tolist() == [3, 4]
+    assert split_classes(f"file:{file}", dataset(names, wnids), counts=[5] * 7).unseen.tolist() == [3, 4]
 
 
 def test_tables_need_no_header_and_name_what_they_lack(tmp_path: Path) -> None:
@@ -254,10 +255,10 @@ def test_published_lists_replace_the_classes_that_wordnet_gives(tmp_path: Path) 
         json.dumps({"2-hops": others[:2], "3-hops": [*others[:3], training[0], "n00000001"]})
     )
     options: dict[str, Any] = {"counts": [5] * len(wnids), "listed": str(tmp_path / "hops.json")}
-    found = split_classes("2-hops", wnids, wnids, **options)
+    found = split_classes("2-hops", dataset(wnids, wnids), **options)
     assert found.seen.tolist() == list(range(6)) and found.unseen.tolist() == [6, 7]
     with pytest.raises(DataError, match="n00000001"):
-        split_classes("3-hops", wnids, wnids, **options)
-    found = split_classes("3-hops", wnids, wnids, drop_unknown=True, **options)
+        split_classes("3-hops", dataset(wnids, wnids), **options)
+    found = split_classes("3-hops", dataset(wnids, wnids), drop_unknown=True, **options)
     assert found.seen.tolist() == list(range(6)) and found.unseen.tolist() == [6, 7, 8]
     assert found.unknown == ("n00000001",)

@@ -18,6 +18,8 @@ from unseen.cli import main
 from unseen.concepts import imagenet_1k
 from unseen.core.errors import DataError, UnseenError
 from unseen.core.extras import ensure_torchvision
+from unseen.core.records import DatasetCard
+from unseen.data import Dataset
 from unseen.data.sources.xlsa17.splits import read_attribute_splits
 from unseen.study import plan_study
 from unseen.zeroshot.prompt import (
@@ -37,6 +39,11 @@ CONFIG = {
     "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
 }
 NAMES = ("apple", "bobcat", "walrus", "teapot", "castle", "violin", "canoe", "pretzel")
+
+
+def named(names: list[str], wnids: list[str] | tuple[()] = ()) -> Dataset:
+    """A dataset of these classes without images."""
+    return Dataset(DatasetCard(id="d"), names, {}, wnids)
 
 
 @pytest.fixture(autouse=True)
@@ -254,7 +261,7 @@ def test_prompts_match_the_classifier_of_open_clip(clip_folder: Path, golden_dat
     templates: Any = open_clip.SIMPLE_IMAGENET_TEMPLATES
     if names == "imagenet":
         wnids = list(imagenet_1k())[:120]
-        classes = curated_names("open_clip", wnids, wnids)
+        classes = curated_names("open_clip", named(wnids, wnids))
         written = classes
         assert classes[:3] == ["tench", "goldfish", "great white shark"]
     elif names == "CUB":
@@ -284,7 +291,7 @@ def test_several_descriptions_of_a_class(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("apple,round,a red {}\nbig_stone,grey\n")
     X = np.asarray([[1.0, 1.0, 0.9], [0.2, 0.0, 1.0]])
     for file in ("texts.json", "texts.csv"):
-        texts = read_descriptions(tmp_path / file, ["apple", "big stone"], ())
+        texts = read_descriptions(tmp_path / file, named(["apple", "big stone"]))
         assert texts == [["round", "a red {}"], ["grey"]]
         mean, most = (
             prompt_scores(X, prompt_embeddings(tower, ["apple", "big stone"], (), descriptions=texts, combine=how))
@@ -294,7 +301,7 @@ def test_several_descriptions_of_a_class(tmp_path: Path) -> None:
             assert most[i] == pytest.approx([max(row[0], row[1]), row[2]])
             assert mean[i] == pytest.approx([(row[0] + row[1]) / 2**0.5, row[2]])
     with pytest.raises(DataError, match=r"no text for 1 of 2 classes: 'aple' \(did you mean 'apple'"):
-        read_descriptions(tmp_path / "texts.csv", ["aple", "big stone"], ())
+        read_descriptions(tmp_path / "texts.csv", named(["aple", "big stone"]))
 
 
 def test_names_and_templates_of_clip_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,10 +312,10 @@ def test_names_and_templates_of_clip_benchmark(tmp_path: Path, monkeypatch: pyte
     (folder / "en_classnames.json").write_text(json.dumps({"pets": ["Abyssinian", "Bengal"]}))
     (folder / "en_zeroshot_classification_templates.json").write_text(json.dumps({"pets": ["a {c}, a type of pet."]}))
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert curated_names("clip_benchmark:pets", ["0", "1"], ()) == ["Abyssinian", "Bengal"]
+    assert curated_names("clip_benchmark:pets", named(["0", "1"])) == ["Abyssinian", "Bengal"]
     assert read_templates("clip_benchmark:pets") == ("a {}, a type of pet.",)
     with pytest.raises(DataError, match="has 2 names; the dataset has 3"):
-        curated_names("clip_benchmark:pets", ["0", "1", "2"], ())
+        curated_names("clip_benchmark:pets", named(["0", "1", "2"]))
     with pytest.raises(UnseenError, match="pets"):
         read_templates("clip_benchmark:pest")
 

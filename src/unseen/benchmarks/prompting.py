@@ -61,7 +61,7 @@ class PromptOptions:
 
         if self.templates not in ("openai", "simple", "plain"):
             read_templates(self.templates)
-        curated_names(self.class_names, dataset.class_names, dataset.wnids)
+        curated_names(self.class_names, dataset)
         self._descriptions(dataset)
 
     def _descriptions(self, dataset: Dataset) -> list[list[str]]:
@@ -75,7 +75,7 @@ class PromptOptions:
             return found
         if self.descriptions == "none":
             return []
-        return read_descriptions(Path(self.descriptions).expanduser(), dataset.class_names, dataset.wnids)
+        return read_descriptions(Path(self.descriptions).expanduser(), dataset)
 
     def text_embeddings(self, bench: Workbench, model: str, dataset: Dataset) -> FloatingArray:
         """Return class embeddings by the text tower, as `prompt_embeddings` does; record classes that share a prompt.
@@ -94,7 +94,7 @@ class PromptOptions:
                 f"{name} has no text tower, so it cannot embed class names. Take a model with two towers, such as "
                 "open_clip:ViT-B-32/laion2b_s34b_b79k."
             )
-        classes = curated_names(self.class_names, dataset.class_names, dataset.wnids)
+        classes = curated_names(self.class_names, dataset)
         descriptions = self._descriptions(dataset)
         for words, names in shared_prompts(classes, descriptions).items():
             bench.recorder.note(f"{len(names)} classes share the prompt {words!r}: {', '.join(map(repr, names))}")

@@ -44,26 +44,25 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
     Raises:
         DataError: a class without an embedding, a value that is not a number, or another number of classes.
     """
-    names, wnids = list(dataset.class_names), dataset.wnids
     if source == "attributes":
         rows = getattr(dataset, "attributes", None)
         if rows is None:
             raise DataError(f"{dataset.id!r} has no attributes. Choose {', '.join(SOURCES[1:])} or a file.")
     elif source == "glove":
-        rows = _name_vectors(names, wnids, lambda _: default_word_vectors())
+        rows = _name_vectors(dataset, lambda _: default_word_vectors())
     elif source == "wordnet":
-        rows = _hypernyms(names, wnids)
+        rows = _hypernyms(dataset)
     elif source.endswith(".npy"):
         with guarded(source, "class embeddings"):
             rows = np.load(source, allow_pickle=False).astype(np.float64)
     elif source.endswith((".csv", ".tsv")):
-        rows = _read_table(Path(source), names, wnids)
+        rows = _read_table(Path(source), dataset)
     elif source.endswith(SUFFIXES):
-        rows = _name_vectors(names, wnids, lambda wanted: read_word_vectors(source, only=wanted))
+        rows = _name_vectors(dataset, lambda wanted: read_word_vectors(source, only=wanted))
     else:
         hint = "A file ends in .npy, .csv, .tsv, or .bin, .vec or .txt for word vectors."
         raise UnknownNameError("class embedding", source, SOURCES, hint=hint)
-    return normalise_embeddings(np.asarray(rows, np.float64), names, source)
+    return normalise_embeddings(np.asarray(rows, np.float64), dataset.class_names, source)
 
 
 def check_source(source: str, dataset: Dataset) -> None:
@@ -91,9 +90,7 @@ def normalise_embeddings(rows: FloatArray, names: Sequence[str], source: str) ->
     return unit_rows(rows)
 
 
-def _name_vectors(
-    names: Sequence[str], wnids: Sequence[str | None], read: Callable[[set[str]], WordVectors]
-) -> FloatArray:
+def _name_vectors(dataset: Dataset, read: Callable[[set[str]], WordVectors]) -> FloatArray:
     """Return the vector of each name as one phrase, else the mean over its words; then of other names of its synset.
 
     Args:
@@ -102,10 +99,10 @@ def _name_vectors(
     wordnet = load_wordnet()
     tried = [
         [clean(text).split() for text in (name, *(wordnet.lemmas(synset) if synset else ()))]
-        for name, synset in zip(names, _synsets(names, wnids), strict=True)
+        for name, synset in zip(dataset.class_names, _synsets(dataset), strict=True)
     ]
     vectors = read({word for texts in tried for words in texts for word in ("_".join(words), *words)})
-    rows = np.zeros((len(names), vectors.dimension))
+    rows = np.zeros((len(tried), vectors.dimension))
     for row, texts in enumerate(tried):
         found = ([w for w in words if w in vectors] for text in texts for words in (["_".join(text)], text))
         if words := next(filter(None, found), []):
@@ -113,11 +110,11 @@ def _name_vectors(
     return rows
 
 
-def _hypernyms(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
+def _hypernyms(dataset: Dataset) -> FloatArray:
     wordnet = load_wordnet()
-    synsets = _synsets(names, wnids)
+    synsets = _synsets(dataset)
     if None in synsets:
-        lost = names[synsets.index(None)]
+        lost = dataset.class_names[synsets.index(None)]
         raise DataError(f"{lost!r} was not found in WordNet. Give wnids, or choose another class embedding.")
     above = [{w, *wordnet.ancestors(w)} for w in synsets if w is not None]
     columns = sorted(set().union(*above))
@@ -126,17 +123,17 @@ def _hypernyms(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
     return np.unique(table[:, table.sum(0) > 1], axis=1)  # nouns above the same classes are duplicates
 
 
-def _synsets(names: Sequence[str], wnids: Sequence[str | None]) -> list[str | None]:
-    return [match.wnid for match in match_classes(load_wordnet(), list(names), wnids=wnids)]
+def _synsets(dataset: Dataset) -> list[str | None]:
+    return [match.wnid for match in match_classes(load_wordnet(), list(dataset.class_names), wnids=dataset.wnids)]
 
 
-def _read_table(path: Path, names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
+def _read_table(path: Path, dataset: Dataset) -> FloatArray:
     table: dict[str, list[float]] = {}
     for number, (key, *cells) in read_rows(path, "class embeddings"):
         try:
             values = [float(cell) for cell in cells]
         except ValueError as error:
-            if number == 1 and key not in (*names, *wnids):  # the header
+            if number == 1 and key not in (*dataset.class_names, *dataset.wnids):  # the header
                 continue
             raise DataError(f"{path}, line {number}: {error}. After the class, numbers are expected.") from None
         if key in table:
@@ -144,7 +141,7 @@ def _read_table(path: Path, names: Sequence[str], wnids: Sequence[str | None]) -
         table[key] = values
     if len(widths := {len(values) for values in table.values()}) != 1:
         raise DataError(f"{path}: every class needs the same number of values; found {sorted(widths) or 'none'}.")
-    return np.asarray(rows_of_classes(table, f"{path} has no row", names, wnids), np.float64)
+    return np.asarray(rows_of_classes(table, f"{path} has no row", dataset), np.float64)
 
 
 def read_rows(path: Path, kind: str) -> list[tuple[int, list[str]]]:
@@ -155,14 +152,15 @@ def read_rows(path: Path, kind: str) -> list[tuple[int, list[str]]]:
     return [(number, [row[0].strip(), *row[1:]]) for number, row in enumerate(rows, 1) if row]
 
 
-def rows_of_classes(table: Mapping[str, T], lost: str, names: Sequence[str], wnids: Sequence[str | None]) -> list[T]:
+def rows_of_classes(table: Mapping[str, T], lost: str, dataset: Dataset) -> list[T]:
     """Return the value of each class, by name or WordNet id.
 
     Raises:
         DataError: a class without a value; `lost` begins the message.
     """
+    names = dataset.class_names
     own = match_names(names, table)
-    keys = [own[name] or wnid for name, wnid in zip(names, wnids or [None] * len(names), strict=True)]
+    keys = [own[name] or wnid for name, wnid in zip(names, dataset.wnids or [None] * len(names), strict=True)]
     if missing := [name for name, key in zip(names, keys, strict=True) if key not in table]:
         raise DataError(
             f"{lost} for {len(missing)} of {len(names)} classes: {list_unknown(missing, table)}. It has {len(table)} "

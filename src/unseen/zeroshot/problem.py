@@ -32,6 +32,7 @@ from unseen.concepts import (
 from unseen.core.arrays import FloatingArray
 from unseen.core.arrays import IntArray as IntArray
 from unseen.core.errors import DataError, UnknownNameError
+from unseen.data import Dataset
 from unseen.data.sources.features import ZERO_SHOT, check_classes
 from unseen.data.sources.features import Fold as Fold
 from unseen.data.subset import draw_order
@@ -194,8 +195,7 @@ class ClassSplit:
 
 def split_classes(
     kind: str | IntArray,
-    names: Sequence[str],
-    wnids: Sequence[str | None],
+    dataset: Dataset,
     *,
     counts: Sequence[int],
     share: float = 0.2,
@@ -208,7 +208,6 @@ def split_classes(
     Args:
         kind: one of `SPLITS`, "file:PATH", a list of unseen classes by name or WordNet id (`read_split`), or the
             indices of the unseen classes.
-        names, wnids: of the classes.
         counts: images per class, which the ImageNet splits rank by.
         share: of the classes that are unseen, in PS and SS.
         seed: of the sampled classes.
@@ -218,20 +217,20 @@ def split_classes(
     Raises:
         DataError: the file names a class that the dataset does not have, or too few classes are seen or unseen.
     """
-    keys = _keys(names, wnids)
+    keys = _keys(dataset)
     unknown: tuple[str, ...] = ()
-    seen, pool = np.arange(len(names)), 0
+    seen, pool = np.arange(len(keys)), 0
     if not isinstance(kind, str):
         unseen = np.unique(kind)
     elif kind in ("PS", "SS"):
-        unseen, pool = _sampled_unseen(kind, names, wnids, keys, share, seed)
+        unseen, pool = _sampled_unseen(kind, dataset, share, seed)
     elif kind in IMAGENET_SPLITS:
         seen, unseen = _imagenet(kind, keys, counts)
         if listed:
-            unseen, unknown = _read_listed(listed, kind, names, keys, drop_unknown)
+            unseen, unknown = _read_listed(listed, kind, dataset, drop_unknown)
             unseen = np.setdiff1d(unseen, seen)
     elif kind.startswith("file:") or Path(kind).is_file():
-        unseen, unknown = _read_listed(kind, None, names, keys, drop_unknown)
+        unseen, unknown = _read_listed(kind, None, dataset, drop_unknown)
     else:
         raise UnknownNameError("zero-shot split", kind, SPLITS, hint="A list of unseen classes is file:PATH.")
     seen = np.setdiff1d(seen, unseen)
@@ -241,17 +240,18 @@ def split_classes(
     return ClassSplit(seen, unseen, unknown=unknown, pool=pool)
 
 
-def _keys(names: Sequence[str], wnids: Sequence[str | None]) -> list[str]:
+def _keys(dataset: Dataset) -> list[str]:
     """Return the WordNet id of each class, or its name if it has none."""
-    return [wnid or name for wnid, name in zip(wnids or [None] * len(names), names, strict=True)]
+    names = dataset.class_names
+    return [wnid or name for wnid, name in zip(dataset.wnids or [None] * len(names), names, strict=True)]
 
 
 def _read_listed(
-    source: str, split: str | None, names: Sequence[str], keys: Sequence[str], drop_unknown: bool
+    source: str, split: str | None, dataset: Dataset, drop_unknown: bool
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Return the classes that a split file lists, and its entries that are no class of the dataset."""
     path, places = Path(source.removeprefix("file:")).expanduser(), dict[str, set[int]]()
-    for i, pair in enumerate(zip(names, keys, strict=True)):
+    for i, pair in enumerate(zip(dataset.class_names, _keys(dataset), strict=True)):
         for name in pair:
             places.setdefault(name, set()).add(i)
     found = match_names(read_split(path, split), places)
@@ -265,31 +265,30 @@ def _read_listed(
     return np.asarray(listed, np.int64), unknown
 
 
-def draw_folds(seen: IntArray, names: Sequence[str], wnids: Sequence[str | None], seed: int) -> tuple[Fold, ...]:
+def draw_folds(seen: IntArray, dataset: Dataset, seed: int) -> tuple[Fold, ...]:
     """Return three folds of the seen classes, with disjoint validation classes: a quarter each, or a third of few."""
     count = max(2, min(round(len(seen) / 4), len(seen) // _FOLDS))
-    keys = _keys(names, wnids)
+    keys = _keys(dataset)
     order = seen[draw_order([keys[i] for i in seen], seed)]
     vals = [np.sort(order[number * count : (number + 1) * count]) for number in range(_FOLDS)]
     return tuple(Fold(np.setdiff1d(seen, val), val) for val in vals if len(val) >= 2)
 
 
-def audit_unseen(names: Sequence[str], wnids: Sequence[str | None], unseen: IntArray) -> Audit:
+def audit_unseen(dataset: Dataset, unseen: IntArray) -> Audit:
     """Return the audit of the test classes that a model trained on ImageNet-1K has seen; numbers match no class."""
-    own = [wnids[i] for i in unseen] if wnids else ()
+    own = [dataset.wnids[i] for i in unseen] if dataset.wnids else ()
     return audit_classes(
-        [names[i] for i in unseen], imagenet_1k(), wnids=own, seen_name="ImageNet-1K", noun="test classes"
+        [dataset.class_names[i] for i in unseen], imagenet_1k(), wnids=own, seen_name="ImageNet-1K", noun="test classes"
     )
 
 
-def _sampled_unseen(
-    kind: str, names: Sequence[str], wnids: Sequence[str | None], keys: Sequence[str], share: float, seed: int
-) -> tuple[IntArray, int]:
+def _sampled_unseen(kind: str, dataset: Dataset, share: float, seed: int) -> tuple[IntArray, int]:
     """Return the unseen classes, and the number of classes that they are sampled from."""
+    names = dataset.class_names
     wanted = round(share * len(names))
-    order = draw_order(keys, seed)
+    order = draw_order(_keys(dataset), seed)
     if kind == "PS" and not all(name.isdecimal() for name in names):  # numbers are no names to audit
-        audit = audit_unseen(names, wnids, np.arange(len(names)))
+        audit = audit_unseen(dataset, np.arange(len(names)))
         clear = {i for i, row in enumerate(audit.rows) if row.relation is Relation.UNSEEN and not row.flagged}
         order = np.asarray([i for i in order if int(i) in clear], np.int64)
         if len(order) < wanted:

@@ -33,6 +33,7 @@ from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, unit_ro
 
 if TYPE_CHECKING:
     from unseen.backbones.backbone import TextTower
+    from unseen.data import Dataset
 
 #: The template of `plain`, which does not need open_clip.
 PLAIN = ("a photo of a {}.",)
@@ -127,7 +128,7 @@ def shared_prompts(classes: Sequence[str], descriptions: Sequence[Sequence[str]]
     return {texts[0]: names for texts, names in found.items() if len(names) > 1}
 
 
-def curated_names(source: str, classes: Sequence[str], wnids: Sequence[str | None]) -> list[str]:
+def curated_names(source: str, dataset: Dataset) -> list[str]:
     """Return the names that prompts contain.
 
     Args:
@@ -140,8 +141,9 @@ def curated_names(source: str, classes: Sequence[str], wnids: Sequence[str | Non
         DataError: names that do not fit the classes.
         MissingExtraError: open_clip or clip_benchmark is not installed.
     """
+    classes, wnids = list(dataset.class_names), dataset.wnids
     if source == "dataset":
-        return list(classes)
+        return classes
     if source == "open_clip":
         table = dict(zip(imagenet_1k(), _open_clip().IMAGENET_CLASSNAMES, strict=True))
         if not any(wnid in table for wnid in wnids):
@@ -159,7 +161,7 @@ def curated_names(source: str, classes: Sequence[str], wnids: Sequence[str | Non
     return found
 
 
-def read_descriptions(path: Path, classes: Sequence[str], wnids: Sequence[str | None]) -> list[list[str]]:
+def read_descriptions(path: Path, dataset: Dataset) -> list[list[str]]:
     """Return texts per class from a file: JSON, `{"class": ["text", ...]}`, or .csv or .tsv rows of class and texts.
 
     Raises:
@@ -176,7 +178,7 @@ def read_descriptions(path: Path, classes: Sequence[str], wnids: Sequence[str | 
     texts = {
         key: [each.strip() for each in own if isinstance(each, str) and each.strip()] for key, own in table.items()
     }
-    return rows_of_classes({key: own for key, own in texts.items() if own}, f"{path} has no text", classes, wnids)
+    return rows_of_classes({key: own for key, own in texts.items() if own}, f"{path} has no text", dataset)
 
 
 def _open_clip() -> ModuleType:

@@ -87,7 +87,7 @@ class ClipBenchmark(PromptOptions, Benchmark):
                 "chance": 1 / len(names),
                 "per_class": {str(i): None if np.isnan(v) else float(v) for i, v in enumerate(per_class)},
                 "correct": pack_correct(correct),
-                "audit": audit_unseen(names, dataset.wnids, classes).summary,
+                "audit": audit_unseen(dataset, classes).summary,
             },
         )
 

@@ -103,7 +103,7 @@ class ZslDetails(Typed):
         try:
             right = [unpack_correct(getattr(self, f"{name}_correct") or "0:") for name in _ACCURACIES]
             counts = [np.asarray(each, np.int64) for each in (self.unseen_counts, self.seen_counts)]
-            found = ImageOutcomes(*right, *counts)
+            found = ImageOutcomes(right[0], right[1], right[2], counts[0], counts[1])
         except DataError:
             return None
         return found if 0 < len(found.zsl) == len(found.ts) == found.unseen_counts.sum() else None

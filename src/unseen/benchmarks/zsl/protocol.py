@@ -327,7 +327,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
             embedding_dimensions=embeddings.shape[1],
             feature_dimensions=problem.train.X.shape[1],
             indistinguishable_classes=len(embeddings) - len(np.unique(embeddings, axis=0)),
-            audit=audit_unseen(dataset.class_names, dataset.wnids, problem.unseen).summary,
+            audit=audit_unseen(dataset, problem.unseen).summary,
             splits_digest="" if sample else str(getattr(dataset, "splits_digest", "")),
             pool=division.pool,
         )
@@ -343,7 +343,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
             listed: the unseen classes, in place of `split`.
             sample: number of a random class split, with as many unseen classes as the published split, if there is one.
         """
-        names, wnids, share = dataset.class_names, dataset.wnids, self.share
+        names, share = dataset.class_names, self.share
         seen, tested = np.unique(y[roles.train]), np.unique(y[roles.new])
         protocol, seed = getattr(dataset, "protocol", ""), self.seed + _SAMPLE_SEEDS * sample
         if protocol:
@@ -358,8 +358,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
         else:
             division = split_classes(
                 self.split if listed is None else listed,
-                names,
-                wnids,
+                dataset,
                 counts=np.bincount(y, minlength=len(names)).tolist(),
                 share=share,
                 seed=seed,
@@ -377,5 +376,5 @@ class ZslBenchmark(PromptOptions, Benchmark):
         lost |= {names[i]: f"not in the split {self.split}" for i in unused}
         lost |= dict.fromkeys(division.unknown, "in the split file, but no class of the dataset")
         seen, tested = np.intersect1d(division.seen, seen), np.intersect1d(division.unseen, tested)
-        folds = division.folds or draw_folds(seen, names, wnids, seed)
+        folds = division.folds or draw_folds(seen, dataset, seed)
         return replace(division, seen=seen, unseen=tested, folds=folds), lost
