@@ -188,13 +188,13 @@ def _table(caption: str, columns: Columns, notes: Sequence[str], *, folded: bool
 def _method_table(run: Run) -> Table:
     """Return the methods of a run by metrics, with the numbers of the paper where they are of the same question."""
     results, classes = run.results, compare_classes(run.results)
+    by_method = {method_of(result): [result] for result in results}
     columns: dict[str, dict[str, TableCell]] = {}
     first, *notes = _run_notes(run)
     for metric in (m for m in info_of(BENCHMARK).columns if any(m in r.metrics for r in results)):
-        columns[style_of(metric).heading] = _column(results, metric)
+        columns[style_of(metric).heading] = _cells(decide_methods(results, metric), metric, by_method)
         if metric == "zsl" and classes is not None:
-            by_method = {method_of(result): [result] for result in results}
-            columns[OVER_CLASSES] = _decision_cells(classes[0], metric, by_method)
+            columns[OVER_CLASSES] = _cells(classes[0], metric, by_method)
     if classes is not None:
         compared = f"Paired t-test over classes: {classes[1]}" if classes[1] else "One method: nothing is compared"
         notes.insert(0, f"{OVER_CLASSES}: 95 % confidence interval for new unseen classes. {compared}")
@@ -209,10 +209,13 @@ def _method_table(run: Run) -> Table:
 
 def _folds_table(run: Run) -> Table:
     """Return ZSL of methods with hyper-parameters chosen on each validation fold alone (Fig. 3 of the paper)."""
-    by_fold: dict[str, list[Result]] = {}
+    by_fold: dict[str, dict[str, list[Result]]] = {}
     for result in sorted(run.results, key=lambda result: str(parameters_of(result).fold)):
-        by_fold.setdefault(f"fold {parameters_of(result).fold}", []).append(result)
-    columns = {fold: _column(own, "zsl") for fold, own in by_fold.items()}
+        by_fold.setdefault(f"fold {parameters_of(result).fold}", {})[method_of(result)] = [result]
+    columns = {
+        fold: _cells(decide_methods([result for (result,) in own.values()], "zsl"), "zsl", own)
+        for fold, own in by_fold.items()
+    }
     notes = ["Hyper-parameters chosen on one fold of validation classes alone", *_run_notes(run)]
     return _table(f"ZSL by fold (%) · {run.title}", columns, notes, folded=True)
 
@@ -221,8 +224,9 @@ def _splits_table(run: Run) -> Table:
     """Return the mean of each metric over random class splits by method, with intervals and marks for new classes."""
     splits = SplitResults.of(run.results)
     decisions = {metric: splits.decide(metric) for metric in METRICS}
+    by_method = {method: splits.by_method[method] for method in decisions["zsl"].order}
     columns = {
-        style_of(metric).heading: _decision_cells(decision, metric, splits.by_method)
+        style_of(metric).heading: _cells(decision, metric, by_method)
         for metric, decision in decisions.items()
         if decision.order
     }
@@ -237,13 +241,7 @@ def _splits_table(run: Run) -> Table:
     return _table(f"Over random class splits · {run.title}", columns, notes)
 
 
-def _column(results: Sequence[Result], metric: str) -> dict[str, TableCell]:
-    """Return the cells of a metric by method, with intervals and marks for other images of these classes."""
-    decision = decide_methods(results, metric)
-    return {method_of(r): replace(measured(r, metric), mark=mark_of(method_of(r), decision)) for r in results}
-
-
-def _decision_cells(decision: Decision, metric: str, results: Mapping[str, Sequence[Result]]) -> dict[str, TableCell]:
+def _cells(decision: Decision, metric: str, results: Mapping[str, Sequence[Result]]) -> dict[str, TableCell]:
     """Return the cells of a decision by method."""
     return {
         method: TableCell(
@@ -254,24 +252,17 @@ def _decision_cells(decision: Decision, metric: str, results: Mapping[str, Seque
             n=decision.intervals[method].n,
             mark=mark_of(method, decision),
         )
-        for method in decision.order
+        for method in results
+        if method in decision.intervals
     }
 
 
 def measured(result: Result | None, metric: str = "zsl") -> TableCell:
-    """Return a cell with a metric of a result, its interval and number of images; an empty one if there is none."""
+    """Return a cell with a metric of a result and its interval; an empty one if there is none."""
     if result is None or metric not in result.metrics:
         return TableCell(hint="no result")
-    summary, details = summary_of([result], metric), details_of(result)
-    images = {"zsl": details.test_images, "ts": details.test_images, "tr": details.seen_test_images}
-    return TableCell(
-        value=summary.value,
-        interval=summary.interval,
-        metric=summary.style,
-        cells=summary.cells,
-        n=images.get(metric.partition("_")[0], details.test_images + details.seen_test_images) or None,
-        chance=summary.chance or None,
-    )
+    found = summary_of([result], metric)
+    return TableCell(value=found.value, interval=found.interval, metric=found.style, cells=found.cells)
 
 
 def _run_notes(run: Run) -> list[str]:
