@@ -21,7 +21,7 @@ from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.core.run_record import Recorder, RunRecord, SplitCounts, search_record
 from unseen.data.load import resolve_dataset
-from unseen.data.sources.features import FeatureDataset, class_rows, feature_dataset
+from unseen.data.sources.features import class_rows, feature_dataset
 from unseen.data.subset import Division
 from unseen.stats import Decision, class_interval
 from unseen.zeroshot.method import IntArray, as_matrix
@@ -223,15 +223,12 @@ def _named(
     """Return a dataset by name with its features and class embeddings, and the options for it."""
     name = resolve_dataset(name, Path())
     model = model or next(iter(given_models(name)), DEFAULT_MODEL)
-    dataset = bench.dataset(name)
-    if isinstance(unseen, str):
-        benchmark = replace(benchmark, split=unseen)
-    elif isinstance(dataset, FeatureDataset) and dataset.protocol:
-        benchmark = replace(benchmark, split=dataset.protocol)
+    protocol = str(getattr(bench.dataset(name), "protocol", ""))
+    benchmark = replace(benchmark, split=unseen if isinstance(unseen, str) else protocol or benchmark.split)
     if embeddings is None or isinstance(embeddings, str):
         benchmark = replace(benchmark, embedding=embeddings or "auto")
-    rows = None if embeddings is None or isinstance(embeddings, str) else as_matrix(embeddings, "class embeddings")
-    return benchmark.inputs(bench, model, name, rows), benchmark
+        return benchmark.inputs(bench, model, name), benchmark
+    return benchmark.inputs(bench, model, name, as_matrix(embeddings, "class embeddings")), benchmark
 
 
 def _unseen(unseen: Sequence[str | int] | float, names: Sequence[str]) -> IntArray | None:

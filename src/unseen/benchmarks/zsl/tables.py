@@ -268,11 +268,10 @@ def measured(result: Result | None, metric: str = "zsl") -> TableCell:
 def _run_notes(run: Run) -> list[str]:
     """Return what the numbers are, the leak audit, older results, and findings of the run records."""
     details, calibration = details_of(run.results[0]), parameters_of(run.results[0]).calibration
-    known = any(summary_of([r], m).interval.known for r in run.results for m in METRICS if m in r.metrics)
     shared, findings = details.indistinguishable_classes, run_findings(run.results)
     found = [
         "Accuracies are means over classes unless the heading states otherwise",
-        "95 % confidence interval over test images of these classes in brackets" if known else "",
+        "95 % confidence interval over test images of these classes in brackets",
         f"{details.seen_classes} seen and {details.unseen_classes} unseen classes",
         f"{details.train_images:,} training images",
         f"{details.test_images:,} test images of unseen and {details.seen_test_images:,} of seen classes",
@@ -284,7 +283,8 @@ def _run_notes(run: Run) -> list[str]:
     ]
     audit = f"Leak audit: {details.audit}" if details.audit else ""
     found_in_records = f"Run record: {'; '.join(findings)}" if findings else ""
-    return ["; ".join(filter(None, found)), audit, older_note(run.older), found_in_records]
+    known = found if details.test_images else found[:1]  # of published numbers nothing else is known
+    return ["; ".join(filter(None, known)), audit, older_note(run.older), found_in_records]
 
 
 # ---- studies of the paper --------------------------------------------------------------------------------------------
