@@ -18,6 +18,7 @@ from unseen.core.registry import Registry
 if TYPE_CHECKING:
     from unseen.zeroshot.method import ZeroShotMethod
 
+GRIDS = ("full", "quick")
 METHODS: Registry[Any] = Registry("zero-shot method", "unseen.zeroshot")
 #: Entries of the package's own methods by name.
 TABLE: Mapping[str, Any] = read_toml("unseen.zeroshot", "methods.toml")
@@ -83,6 +84,8 @@ def _card(name: str) -> MethodCard:
 
 def grid_of(method: type[ZeroShotMethod], size: str = "full") -> list[dict[str, object]]:
     """Return every setting that is tried for a method: the product of its lists; `{}` for a method without a grid."""
+    if size not in GRIDS:
+        raise UnknownNameError("size of grid", size, GRIDS)
     lists = (method.quick_grid if size == "quick" else {}) or method.grid
     return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
 
