@@ -45,3 +45,13 @@ def test_a_fold_needs_two_classes_on_either_side(small_problem: Problem, train: 
             folds=[small_problem.folds[0], Fold(np.arange(train, dtype=np.int64), np.arange(10, 10 + val))],
         )
     assert len(replace(small_problem, folds=[Fold(np.arange(2), np.arange(2, 4))]).folds) == 1
+
+
+def test_features_that_are_whole_numbers_are_not_rounded(small_problem: Problem) -> None:
+    whole = {
+        part: Images((100 * getattr(small_problem, part).X).astype(np.int16), getattr(small_problem, part).y)
+        for part in ("train", "test_unseen", "test_seen")
+    }
+    found = replace(small_problem, **whole).normalised("l2")
+    for part in whole:
+        np.testing.assert_allclose(np.linalg.norm(getattr(found, part).X[:], axis=1), 1, rtol=1e-5)

@@ -181,9 +181,7 @@ def check_training(X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> tupl
 
 def one_hot(y: IntArray, classes: int, dtype: npt.DTypeLike = np.float64) -> FloatArray:
     """Return (n, classes) with a 1 at each label."""
-    matrix = np.zeros((len(y), classes), dtype)
-    matrix[np.arange(len(y)), y] = 1
-    return matrix
+    return np.eye(classes, dtype=dtype)[y]
 
 
 def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -205,6 +203,6 @@ def group_by(grid: Sequence[Params], names: Collection[str]) -> dict[tuple[tuple
     """Group settings that differ in the parameters `names` alone, keyed by the shared parameters."""
     groups: dict[tuple[tuple[str, Any], ...], list[Params]] = {}
     for params in grid:
-        shared = tuple(sorted((k, v) for k, v in params.items() if k not in names))
+        shared = tuple(sorted(item for item in params.items() if item[0] not in names))
         groups.setdefault(shared, []).append(params)
     return groups
