@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 from unseen.cli import main
+from unseen.data import load_dataset
 
 
 def picture(seed: int) -> Image.Image:
@@ -51,6 +53,26 @@ def test_within_a_folder(photos: Path, tmp_path: Path, small_model: str, capsys:
     written = json.loads(out.read_text())
     assert sorted(pair["kind"] for pair in written["pairs"]) == ["exact", "near"]
     assert "correlation of its pixels" in written["method"]
+
+
+def test_copies_share_a_group_that_no_split_divides(
+    photos: Path, tmp_path: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, home = tmp_path / "groups.csv", tmp_path / "home"
+    assert audit(photos, "--groups", table, home=home, model=small_model) == 0
+    with table.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    group = {row["image"]: row["group"] for row in rows}
+    assert len(rows) == 20 and len(set(group.values())) == 18
+    assert group["train/class0/1.png"] == group["test/class0/again.png"]
+    assert group["train/class0/2.png"] == group["train/class1/mirror.png"]
+    assert {row["label"] for row in rows} == {"class0", "class1"}
+    for seed in range(5):
+        data = load_dataset(f"csv:{table}?root={photos}&group=group&test=0.3&seed={seed}")
+        parts = [{group[name] for name in data.split(split).names} for split in ("train", "test")]
+        assert not parts[0] & parts[1]
+    assert audit(photos, "--groups", table, "--against", photos, home=home, model=small_model) == 2
+    assert "leave out --against" in capsys.readouterr().err
 
 
 def test_against_another_set(

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
-from unseen.ranking import SCORES, ScoreCard, find_score, score_flops, score_value
+from unseen.ranking import SCORES, ScoreCard, find_score, logme, score_flops, score_value
+from unseen.ranking.inputs import one_thread_if_small
 
 FROM_FEATURES = [card for card in SCORES.values() if not card.needs_training]
 #: They draw rows or batches by number, so that another order is another draw.
@@ -132,3 +134,26 @@ def test_a_score_is_imported_without_the_others_and_without_torch() -> None:
         "assert r.find_score('leep').compute is r.leep and 'unseen.ranking.scores.parc' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("rows", "threads"), [(60, 1), (60_000, 3)])
+def test_small_scores_use_one_thread(rows: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of small products wait for one another longer than they work."""
+    monkeypatch.setattr("unseen.ranking.inputs._SMALL", 10_000)
+    used: list[int] = []
+
+    @one_thread_if_small
+    def score(features: np.ndarray, labels: np.ndarray) -> float:
+        used.append(torch.get_num_threads())
+        return 0.0
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        score(np.zeros((rows, 8)), np.zeros(rows))
+        score(features=np.zeros((rows, 8)), labels=np.zeros(rows))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert used == [threads] * 2
+    assert logme.__wrapped__ is not logme  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +35,7 @@ from unseen.core.files import home as home_folder
 from unseen.core.files import write_whole
 from unseen.core.identity import to_json
 from unseen.data import load_dataset
-from unseen.data.duplicates import THRESHOLD, DuplicateReport
+from unseen.data.duplicates import THRESHOLD, DuplicateReport, copy_groups
 from unseen.data.load import resolve_dataset
 
 _COPIES = "Copies among images"
@@ -58,12 +58,14 @@ class Output:
         out: file for the JSON.
         mapping: file for classes with their ids.
         drop: file for images to drop.
+        groups: file for all images, with a group that copies share.
     """
 
     as_json: bool
     out: Path | None
     mapping: Path | None
     drop: Path | None
+    groups: Path | None
 
     def write(self, values: Mapping[str, object], print_tables: Callable[[], None]) -> None:
         """Print the findings, and write the JSON file."""
@@ -216,11 +218,21 @@ def audit_image_copies(
     )
     output.write({**report.to_dict(), "method": method}, lambda: _print_copies(report, method))
     if output.drop is not None:
-        text = io.StringIO()
-        rows = [("image", "split", "copy of", "its split"), *report.drop_rows()]
-        csv.writer(text, delimiter="\t", lineterminator="\n").writerows(rows)
-        write_whole(output.drop, text.getvalue())
+        _write_rows(output.drop, [("image", "split", "copy of", "its split"), *report.drop_rows()], "\t")
         say(f"{len(report.drop):,} images to drop written to {output.drop}.", error=True)
+    if output.groups is not None:
+        images, classes = report.images, bench.dataset(report.images.name).class_names
+        labels = [classes[label] for label in images.images.primary_labels.tolist()]
+        rows = zip(images.names, labels, copy_groups(images, report.pairs), strict=True)
+        _write_rows(output.groups, [("image", "label", "group"), *rows], ",")
+        text = f"{output.groups} has a group for each image: use csv:{output.groups}?root={data}&group=group"
+        say(f"{text}, and no split or fold divides copies.", error=True)
+
+
+def _write_rows(path: Path, rows: Iterable[Sequence[object]], delimiter: str) -> None:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    write_whole(path, text.getvalue())
 
 
 def _print_copies(report: DuplicateReport, method: str) -> None:
@@ -292,20 +304,26 @@ def audit(
     drop: Annotated[
         Path | None, Option(metavar="FILE", help="Write the images to drop.", rich_help_panel=_COPIES)
     ] = None,
+    groups: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Write a table in which copies share a group.", rich_help_panel=_COPIES),
+    ] = None,
     home: HomeOption = None,
 ) -> None:
     """State for every class whether a model trained on the seen classes has seen it; or list copies among images."""
-    output = Output(as_json, out, write_mapping, drop)
+    output = Output(as_json, out, write_mapping, drop, groups)
     if images is not None:
         if data or classes or mapping or write_mapping:
             raise UsageError(
                 "--images searches for copies among images; DATA, --classes, --mapping and --write-mapping are about "
                 "classes. Give one at a time."
             )
+        if groups is not None and against is not None:
+            raise UsageError("--groups is about the copies within one dataset: leave out --against.")
         least = THRESHOLD if threshold is None else threshold
         audit_image_copies(images, against, model or MODEL, least, output, home)
         return
-    if any(value is not None for value in (against, model, threshold, drop)):
-        raise UsageError("--against, --model, --threshold and --drop go with --images DATA.")
+    if any(value is not None for value in (against, model, threshold, drop, groups)):
+        raise UsageError("--against, --model, --threshold, --drop and --groups go with --images DATA.")
     bench = None if no_images else Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
     audit_class_list(classes or data or "", seen, mapping, output, noun=noun, bench=bench)

@@ -257,11 +257,17 @@ def _content_keys(images: ImageSet, pool: ThreadPoolExecutor) -> dict[int, bytes
     return dict(enumerate(pool.map(key, range(len(images.names))))) if key is not None else {}
 
 
-def _to_drop(images: ImageSet, pairs: Sequence[DuplicatePair], keep: Sequence[str]) -> dict[int, int]:
-    """Return the images to drop, each with the copy that stays: the first in the order of the splits in `keep`."""
+def copy_groups(images: ImageSet, pairs: Sequence[DuplicatePair]) -> list[int]:
+    """Return a number per image that it shares with its copies in the same set."""
     ends = np.array([(pair.first, pair.second) for pair in pairs], np.int64).reshape(-1, 2)
     graph = coo_array((np.ones(len(ends)), ends.T), (len(images.names), len(images.names)))
-    group = connected_components(graph, directed=False)[1].tolist()
+    found: list[int] = connected_components(graph, directed=False)[1].tolist()
+    return found
+
+
+def _to_drop(images: ImageSet, pairs: Sequence[DuplicatePair], keep: Sequence[str]) -> dict[int, int]:
+    """Return the images to drop, each with the copy that stays: the first in the order of the splits in `keep`."""
+    group = copy_groups(images, pairs)
     place = {split: number for number, split in enumerate(keep)}
     stays: dict[int, int] = {}
     for image in sorted(range(len(group)), key=lambda image: place.get(images.split_of(image), len(keep))):

@@ -5,20 +5,41 @@ Shapes:     features X (n, d); labels y (n,) of any names; source probabilities 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
+from unseen.core.extras import one_thread
+
+Given = ParamSpec("Given")
+
+#: Values of features up to which a score uses one thread.
+_SMALL = 10_000_000
 
 #: Called with a remark on the score, such as a cap that was applied.
 Tell = Callable[[str], None]
 
 #: How far a row of probabilities may be from summing to 1: float16 rows of a thousand classes are within it.
 _SUM_TOLERANCE = 1e-2
+
+
+def one_thread_if_small(score: Callable[Given, float]) -> Callable[Given, float]:
+    """Decorate a score of features so that it uses one thread for small arrays."""
+
+    @wraps(score)
+    def run(*args: Given.args, **options: Given.kwargs) -> float:
+        features: Any = args[0] if args else options["features"]
+        with one_thread(math.prod(np.shape(features)) <= _SMALL):
+            return score(*args, **options)
+
+    return run
 
 
 @dataclass(frozen=True, eq=False)

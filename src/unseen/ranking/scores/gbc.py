@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from unseen.core.errors import UnknownNameError
 from unseen.ranking.cards import Sizes, gram_flops
-from unseen.ranking.inputs import check_features
+from unseen.ranking.inputs import check_features, one_thread_if_small
 from unseen.ranking.spectrum import principal_components
 
 #: [P] reduces features to this many dimensions by PCA: in thousands every pair of classes is infinitely far apart.
@@ -25,6 +25,7 @@ DIMENSIONS = 64
 _VARIANCE_FLOOR = 1e-4
 
 
+@one_thread_if_small
 def gbc(
     features: npt.ArrayLike,
     labels: npt.ArrayLike,

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray
 from unseen.ranking.cards import gram_flops as gram_flops  # their cost, by name in scores.toml
-from unseen.ranking.inputs import check_features
+from unseen.ranking.inputs import check_features, one_thread_if_small
 from unseen.ranking.spectrum import Spectrum, decompose
 
 
+@one_thread_if_small
 def hscore(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the H-score, between 0 and min(classes - 1, rank); higher is better.
 
@@ -31,6 +32,7 @@ def hscore(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     return float((known.sums(spectrum.left) ** 2 / known.counts[:, None]).sum())
 
 
+@one_thread_if_small
 def regularised_hscore(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the H-score with the covariance shrunk towards a multiple of the identity, by the intensity of [L]."""
     rows, known = check_features(features, labels)

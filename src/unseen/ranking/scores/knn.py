@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.ranking.cards import Sizes
-from unseen.ranking.inputs import check_features, is_narrow
+from unseen.ranking.inputs import check_features, is_narrow, one_thread_if_small
 
 NEIGHBOURS = 5
 
 
+@one_thread_if_small
 def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEIGHBOURS) -> float:
     """Return the leave-one-out accuracy of the k nearest neighbours; between 0 and 1, higher is better.
 

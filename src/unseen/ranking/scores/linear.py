@@ -21,7 +21,7 @@ from unseen.core.arrays import FloatArray, FloatingArray, IntArray
 from unseen.core.errors import UsageError
 from unseen.metrics import softmax
 from unseen.ranking.cards import LBFGS_STEPS, Sizes
-from unseen.ranking.inputs import check_features, split_rows, standardise
+from unseen.ranking.inputs import check_features, one_thread_if_small, split_rows, standardise
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -33,6 +33,7 @@ BATCH = 64
 PENALTY = 1e-3
 
 
+@one_thread_if_small
 def linear(features: npt.ArrayLike, labels: npt.ArrayLike, *, epochs: int | None = None, seed: int = 0) -> float:
     """Return the accuracy of a linear classifier on held-out images; between 0 and 1, higher is better.
 

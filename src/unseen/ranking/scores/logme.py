@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray, IntArray
 from unseen.ranking.cards import Sizes, gram_flops
-from unseen.ranking.inputs import check_features
+from unseen.ranking.inputs import check_features, one_thread_if_small
 from unseen.ranking.ridge import check_targets
 from unseen.ranking.spectrum import Spectrum, decompose
 
@@ -26,6 +26,7 @@ _RATIO = 1e12
 _SMALLEST = 1e-300
 
 
+@one_thread_if_small
 def logme(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the log maximum evidence per image, averaged over one-against-the-rest targets; higher is better."""
     rows, known = check_features(features, labels)

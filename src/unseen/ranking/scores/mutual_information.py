@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from unseen.core.errors import UsageError
 from unseen.ranking.cards import Sizes, gram_flops
-from unseen.ranking.inputs import check_features, split_rows, standardise
+from unseen.ranking.inputs import check_features, one_thread_if_small, split_rows, standardise
 from unseen.ranking.spectrum import principal_components
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ HELD_OUT = 0.2
 ENERGY = 0.8
 
 
+@one_thread_if_small
 def mutual_information(
     features: npt.ArrayLike,
     labels: npt.ArrayLike,

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray
 from unseen.ranking.cards import Sizes, gram_flops
-from unseen.ranking.inputs import Tell, check_features, is_narrow, stratified_folds
+from unseen.ranking.inputs import Tell, check_features, is_narrow, one_thread_if_small, stratified_folds
 from unseen.ranking.scores.leep import leep
 from unseen.ranking.spectrum import principal_components
 
@@ -38,6 +38,7 @@ SMOOTHINGS = tuple(10.0 ** (k / 2) for k in range(-4, 7))
 _LLOYD_STEPS, _EM_STEPS = 15, 20
 
 
+@one_thread_if_small
 def nleep(
     features: npt.ArrayLike,
     labels: npt.ArrayLike,

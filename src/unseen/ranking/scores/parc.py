@@ -23,12 +23,13 @@ import numpy.typing as npt
 
 from unseen.core.arrays import FloatingArray, IntArray
 from unseen.ranking.cards import Sizes
-from unseen.ranking.inputs import Tell, check_features, standardise, stratified_rows
+from unseen.ranking.inputs import Tell, check_features, one_thread_if_small, standardise, stratified_rows
 from unseen.ranking.spectrum import principal_components
 
 LIMIT = 8000
 
 
+@one_thread_if_small
 def parc(
     features: npt.ArrayLike,
     labels: npt.ArrayLike,
