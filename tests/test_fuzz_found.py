@@ -17,8 +17,11 @@ from unseen.core.errors import CheckpointError, DataError, StoreError
 from unseen.core.records import Cell, Result
 from unseen.data import load_dataset
 from unseen.data.sources.vtab.layouts import _read_list
+from unseen.data.user_data import LabelledImages, divide
 from unseen.finetuning import trainer
 from unseen.results import FILE_NAME, ResultsDatabase
+
+TWO = LabelledImages([Image.new("RGB", (4, 4), shade) for shade in ("red", "blue")], ["a", "b"])
 
 
 def test_a_key_that_is_nested_without_end() -> None:
@@ -100,3 +103,9 @@ def test_a_schema_whose_key_is_no_key(tmp_path: Path) -> None:
     path.write_bytes(content[: at + 3] + b"\xc3" + content[at + 4 :])
     with pytest.raises(StoreError, match=r"damaged.*unseen results repair"), ResultsDatabase(path) as database:
         database.parameter_names()
+
+
+@pytest.mark.parametrize("splits", [{"train": LabelledImages([], [])}, {"train": LabelledImages([], []), "test": TWO}])
+def test_a_dataset_without_rows(splits: dict[str, LabelledImages]) -> None:
+    with pytest.raises(DataError, match="no images to train on"):
+        divide(splits)
