@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sqlite3
 import zipfile
 from pathlib import Path
 
@@ -12,10 +13,15 @@ from PIL import Image
 
 from unseen.backbones.checkpoints import state_dicts
 from unseen.backbones.onnx_files import external_files
-from unseen.core.errors import CheckpointError, DataError
+from unseen.core.errors import CheckpointError, DataError, StoreError
+from unseen.core.records import Cell, Result
 from unseen.data import load_dataset
 from unseen.data.sources.vtab.layouts import _read_list
+from unseen.data.user_data import LabelledImages, divide
 from unseen.finetuning import trainer
+from unseen.results import FILE_NAME, ResultsDatabase
+
+TWO = LabelledImages([Image.new("RGB", (4, 4), shade) for shade in ("red", "blue")], ["a", "b"])
 
 
 def test_a_key_that_is_nested_without_end() -> None:
@@ -82,3 +88,24 @@ def test_a_class_number_of_five_thousand_digits_in_a_list_of_vtab(tmp_path: Path
     path.write_text(f"a.png {'9' * 5000}\n")
     with pytest.raises(DataError, match="is not an image and a class number"):
         _read_list(path)
+
+
+def test_a_schema_whose_key_is_no_key(tmp_path: Path) -> None:
+    """A flipped byte in the word INTEGER: SQLite then has a table without ids."""
+    path = tmp_path / FILE_NAME
+    with ResultsDatabase(path) as database:
+        database.append("s", Result(Cell("probe", "m", "d", {"seed": 1}, "w+d", "1"), {"top1": 0.5}))
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = delete")
+    connection.close()
+    content = path.read_bytes()
+    at = content.index(b"INTEGER PRIMARY KEY", content.index(b"CREATE TABLE result"))
+    path.write_bytes(content[: at + 3] + b"\xc3" + content[at + 4 :])
+    with pytest.raises(StoreError, match=r"damaged.*unseen results repair"), ResultsDatabase(path) as database:
+        database.parameter_names()
+
+
+@pytest.mark.parametrize("splits", [{"train": LabelledImages([], [])}, {"train": LabelledImages([], []), "test": TWO}])
+def test_a_dataset_without_rows(splits: dict[str, LabelledImages]) -> None:
+    with pytest.raises(DataError, match="no images to train on"):
+        divide(splits)

@@ -243,7 +243,7 @@ def make_options(
 
 
 #: Types of the fields of a class, resolved once per class.
-type_hints: Callable[[type], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
+type_hints: Callable[[type], dict[str, object]] = cache(partial(get_type_hints, include_extras=True))
 
 
 def _convert(value: object, hint: object, owner: str, name: str, *, strict: bool) -> object:

@@ -136,7 +136,7 @@ def _splits(data: object) -> dict[str, LabelledImages]:
 
 
 def read_splits(
-    parts: Mapping[str, Any], where: str, read: Callable[[Any], LabelledImages]
+    parts: Mapping[str, object], where: str, read: Callable[[Any], LabelledImages]
 ) -> dict[str, LabelledImages]:
     """Return the splits train, val and test of named parts; a note of `train` lists the others.
 

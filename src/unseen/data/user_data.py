@@ -179,7 +179,7 @@ def divide(
         DataError: no labels, nothing to train or to test on, or a class without training images.
     """
     images, rows, lost = _labelled(flatten_labels(images))
-    if "train" not in images:
+    if not len(rows.get("train", ())):
         raise DataError(f"there are no images to train on; found the splits {', '.join(images)}.")
     target, classes, labels, targets = learn_targets(images, rows)
     groups, shared = _group_numbers(images, rows)

@@ -343,10 +343,16 @@ def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master")}
     own = {"result", "metric"} <= tables
-    if (own and (owner != APPLICATION_ID or not version > 0)) or (owner == APPLICATION_ID and version and not own):
+    # An id that can be missing is no key of its table: the text of the schema is damaged.
+    odd = own and connection.execute("SELECT 1 FROM result WHERE id IS NULL LIMIT 1").fetchone() is not None
+    if (
+        odd
+        or (own and (owner != APPLICATION_ID or not version > 0))
+        or (owner == APPLICATION_ID and version and not own)
+    ):
         raise StoreError(
-            f"{path} is damaged: its header does not fit its tables. `unseen results repair` copies its results into a "
-            "new database."
+            f"{path} is damaged: its header or its schema does not fit its tables. `unseen results repair` copies its "
+            "results into a new database."
         )
     if owner != APPLICATION_ID and (owner or version or tables):
         raise StoreError(f"{path} is a SQLite database of another program. Move it away, or choose another home.")
