@@ -6,7 +6,7 @@ from importlib import import_module
 
 os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # as for the readers of untrusted files
 
-from unseen.core.extras import ensure_torchvision  # noqa: E402
+from unseen.core.extras import ensure_torchvision
 
 ensure_torchvision()  # before timm
 

@@ -1,4 +1,4 @@
-"""Searches over engines and adaptations: the same trials and choice anywhere, killed or not, with a trial that fails."""
+"""Searches over engines and adaptations: the same trials and choice anywhere, killed or not, one trial failing."""
 
 from __future__ import annotations
 
