@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +119,11 @@ def call(function: Callable[..., object], *arguments: object) -> Any:
 
 
 def fork_processes() -> None:
-    """Fork workers of local engines and readers of untrusted files, too; for a user they are new interpreters."""
-    executor._CONTEXT = _context()
+    """Fork workers of engines and readers of untrusted files, too; for a user they are new interpreters."""
+    executor._CONTEXT = multiprocessing.get_context("forkserver")
+    os.environ["DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"] = "forkserver"
+    forkserver.set_forkserver_preload(["tests.preloaded", "tests.background"])
+    forkserver.set_forkserver_preload = lambda _names: None  # Dask would replace the list
     executor.environment = lambda *of: {**os.environ, **_ENVIRONMENT(*of)}
     isolate._START = _fork_trial
 
@@ -146,14 +149,8 @@ def _read_quietly(trial: isolate.Trial) -> tuple[int, str]:
     return isolate.call(trial)
 
 
-def _context() -> ForkServerContext:
-    context: ForkServerContext = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.preloaded", "tests.background"])
-    return context
-
-
 def _start(target: Callable[..., None], *arguments: object) -> ForkServerProcess:
-    process = _context().Process(target=target, args=arguments)
+    process = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
     process.start()
     return process
 

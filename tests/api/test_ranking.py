@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.background import start_call
 
 import unseen
 from unseen.api import rank_checkpoints
@@ -189,26 +189,27 @@ def test_a_sample_is_all_that_is_extracted(images: Path, home: Path, small_model
     assert other.candidates[0].scores != found.candidates[0].scores
 
 
-_KILLED = """
-import os, sys
-import unseen.benchmarks.rank.scoring as module
-from unseen.api import rank_checkpoints
-original, made = module.score_value, []
-def stop(card, *arguments, **named):
-    made.append(card.id)
-    if made.count("knn"):
-        os._exit(9)
-    return original(card, *arguments, **named)
-module.score_value = stop
-rank_checkpoints(sys.argv[1], sys.argv[2:], scores=("logme", "gbc", "knn", "nleep"))
-"""
+def rank_and_die(data: str, models: list[str]) -> None:
+    """Rank in a process that ends before the first cell of kNN."""
+    import unseen.benchmarks.rank.scoring as module
+
+    original = module.score_value
+
+    def stop(card: Any, *arguments: Any, **named: Any) -> Any:
+        if card.id == "knn":
+            os._exit(9)
+        return original(card, *arguments, **named)
+
+    module.score_value = stop
+    rank_checkpoints(data, models, scores=("logme", "gbc", "knn", "nleep"))
 
 
 @pytest.mark.slow
 def test_a_kill_loses_one_cell(images: Path, home: Path, small_model: str, calls: list[str]) -> None:
     data = f"folder:{images}"
-    killed = subprocess.run([sys.executable, "-c", _KILLED, data, small_model, SECOND], check=False)
-    assert killed.returncode == 9
+    killed = start_call(rank_and_die, data, [small_model, SECOND]).process
+    killed.join(300)
+    assert killed.exitcode == 9
     with ResultsDatabase(home / "results.sqlite") as database:
         assert [r.cell.parameters["score"] for r in database.latest()] == ["probe", "logme", "gbc"]
     found = rank_checkpoints(data, [small_model, SECOND], scores=("logme", "gbc", "knn", "nleep"))

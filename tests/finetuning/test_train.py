@@ -5,8 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.background import start_call
 
 from unseen.backbones import load_backbone
 from unseen.backbones.backbone import Backbone, state_digest
@@ -121,34 +120,24 @@ def test_an_interrupted_run_resumes_with_the_same_numbers(
     assert tune(backbone, data, options=options, checkpoint=path).resumed_at == 6  # done: only evaluated again
 
 
+def train_and_die(folder: str, path: Path, threads: int) -> None:
+    """Train in a process that ends itself by `kill -9` after three steps."""
+    torch.set_num_threads(threads)  # sums differ in their last bits with the number of threads
+
+    def die(done: int, _steps: int, _loss: float) -> None:
+        if done == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    data = load_dataset(f"folder:{folder}?test=0.25")
+    tune(load_backbone("random:test_efficientnet?size=32"), data, checkpoint=path, progress=die)
+
+
 @pytest.mark.slow
 def test_kill_nine_in_another_process_then_resume(backbone: Backbone, data: Dataset, tmp_path: Path) -> None:
-    folder = data.id.removeprefix("folder:").partition("?")[0]
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import sys\n"
-        "from pathlib import Path\n"
-        "import torch\n"
-        "torch.set_num_threads(int(sys.argv[3]))\n"  # sums differ in their last bits with the number of threads
-        "from unseen.backbones import load_backbone\n"
-        "from unseen.data import load_dataset\n"
-        "from unseen.finetuning.train import FinetuneOptions, finetune\n"
-        "data = load_dataset(f'folder:{sys.argv[1]}?test=0.25')\n"
-        "finetune(load_backbone('random:test_efficientnet?size=32'), data.split('train'), data.split('test'),\n"
-        "    classes=3, steps=6, learning_rate=0.05, batch_size=8, seed=1, checkpoint=Path(sys.argv[2]),\n"
-        "    progress=lambda done, steps, loss: print(done, flush=True),\n"
-        "    options=FinetuneOptions(checkpoint_seconds=0, device='cpu'))\n"
-    )
-    path = tmp_path / "state.pt"
-    threads = str(torch.get_num_threads())
-    process = subprocess.Popen([sys.executable, script, folder, path, threads], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if int(line) == 3:
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.stdout.close()
-    assert process.wait() == -signal.SIGKILL
+    folder, path = data.id.removeprefix("folder:").partition("?")[0], tmp_path / "state.pt"
+    process = start_call(train_and_die, folder, path, torch.get_num_threads()).process
+    process.join(300)
+    assert process.exitcode == -signal.SIGKILL
     resumed = tune(backbone, data, checkpoint=path)
     assert 2 <= resumed.resumed_at <= 4
     assert same(resumed, tune(backbone, data))

@@ -34,14 +34,14 @@ def test_no_acknowledged_result_is_lost(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_acknowledged_result_is_lost_in_many_rounds(tmp_path: Path) -> None:
-    """As many kills as the full test, with fewer appends; a small process forks them cheaply."""
-    command = [sys.executable, "-m", "tools.stress_results", "--rounds", "13", "--appends", "40", "--burst", "8"]
+    """A quarter of the kills of the full test; a small process forks them cheaply."""
+    command = [sys.executable, "-m", "tools.stress_results", "--rounds", "4", "--appends", "40", "--burst", "8"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     rounds = re.findall(r"320 acknowledged, (\d+) killed, .*: ok", done.stdout)
-    assert len(rounds) == 13
-    assert sum(map(int, rounds)) > 200
+    assert len(rounds) == 4
+    assert sum(map(int, rounds)) > 60
 
 
 def test_a_run_opens_its_results_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: Path) -> None:

@@ -47,7 +47,7 @@ def fill(tmp_path: Path) -> Iterator[Callable[[int], ResultsDatabase]]:
 def peak(work: Callable[[], Any]) -> int:
     work()  # what is imported or cached once is no cost of the second time
     costs = []
-    for _ in range(3):  # other threads of the process may allocate, too
+    for _ in range(2):  # other threads of the process may allocate, too
         tracemalloc.start()
         try:
             work()

@@ -67,15 +67,19 @@ def stored(home: Path, dataset: str) -> dict[str, dict[str, float]]:
     return {str(r.cell.parameters["method"]): dict(r.metrics) for r in found}
 
 
+_QUICK = tuple(name for name in BUILT_IN if name not in _SLOW)
+
+
 @pytest.mark.parametrize(
-    "methods",
+    ("methods", "calibration"),
     [
-        tuple(name for name in BUILT_IN if name not in _SLOW),
-        pytest.param(_SLOW, marks=pytest.mark.slow),
+        (_QUICK, 0.0),
+        (_QUICK, "auto"),
+        pytest.param(_SLOW, 0.0, marks=pytest.mark.slow),
+        pytest.param(("CMT*", "SSE", "SYNC"), "auto", marks=pytest.mark.slow),
     ],
-    ids=["quick methods", "slow methods"],
+    ids=["quick methods", "quick methods, auto", "slow methods", "slow methods, auto"],
 )
-@pytest.mark.parametrize("calibration", [0.0, "auto"])
 def test_three_ways_give_equal_numbers(
     methods: tuple[str, ...], calibration: Any, tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

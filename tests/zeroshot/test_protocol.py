@@ -151,8 +151,10 @@ def test_features_are_scaled_by_what_training_knows(small_problem: Problem) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["AWA2", "CUB", "SUN", "AWA1", "APY"])
-@pytest.mark.parametrize("split", ["PS", "SS"])
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [*((name, "PS") for name in ("AWA2", "CUB", "SUN", "AWA1", "APY")), ("AWA2", "SS"), ("APY", "SS")],
+)
 def test_all_methods_on_the_real_splits(real_problem: Callable[..., Problem], name: str, split: str) -> None:
     """Real attributes, class lists and folds; features made for them. tr >> ts, as in Table 6 of the paper."""
     problem = real_problem(name, split)

@@ -26,9 +26,6 @@ from unseen.probes.rows import LabelledRows, rows_fit
 from unseen.probes.softmax import WORTHWHILE, times_transposed
 from unseen.probes.solvers import MEMORY_LIMIT, Protocol
 
-#: Steps whose rows `BatchOrder` counts together.
-_COUNTED = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -193,12 +190,14 @@ class BatchOrder:
     def counts(self, steps: int) -> Pixels:
         """Return (steps, count): how often each row is in the batch of each step."""
         found = np.empty((steps, self.count), np.uint8)
-        for first in range(0, steps, _COUNTED):
-            last = min(first + _COUNTED, steps)
-            rows = self._stretch(first * self.batch_size, last * self.batch_size).reshape(-1, self.batch_size)
-            places = rows + self.count * np.arange(last - first)[:, None]
-            times = np.bincount(places.reshape(-1), minlength=(last - first) * self.count)
-            found[first:last] = times.reshape(last - first, self.count)
+        before = np.zeros(self.count, np.uint8)
+        for step in range(steps):  # differences of how often each row has occurred so far, modulo 256
+            epochs, rest = divmod((step + 1) * self.batch_size, self.count)
+            after = np.full(self.count, epochs & 255, np.uint8)
+            if rest:
+                after[self._order(epochs)[:rest]] += 1
+            found[step] = after - before
+            before = after
         return found
 
     def _stretch(self, begin: int, end: int) -> IntArray:
