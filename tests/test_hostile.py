@@ -508,7 +508,6 @@ def test_repositories_of_the_network_need_consent(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(BackboneError, match="trust_remote_code=true"):
             check_backbone(name)
     check_backbone("torchhub:owner/repository/model?trust_remote_code=true")
-    check_backbone("torchhub:owner/repository/model?trust=true")  # of earlier versions
 
 
 # ---- results -------------------------------------------------------------------------------------------------------

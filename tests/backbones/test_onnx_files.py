@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from unseen.backbones import backbone_revision, check_backbone, load_backbone
-from unseen.backbones.onnx_files import external_files, graph_digest, output_operators
+from unseen.backbones.onnx_files import external_files, graph_digest
 from unseen.core.errors import CheckpointError
 from unseen.core.identity import file_digest
 from unseen.study import Study, run_study
@@ -176,8 +176,8 @@ def _length(data: bytes) -> bytes:
         (10, "", "logits", "logits"),
         (1000, "Softmax", "y", "class probabilities"),
         (7, "Softmax", "y", "class probabilities"),
-        (512, "", "y", "the graph's only output, 'y' (the result of a linear layer)"),
-        (1000, "Relu", "y", "the graph's only output, 'y'"),
+        (512, "", "y", "the graph's output 'y'"),
+        (1000, "Relu", "y", "the graph's output 'y'"),
     ],
 )
 def test_the_layer_is_recorded_as_what_it_is(width: int, end: str, output: str, layer: str, tmp_path: Path) -> None:
@@ -196,7 +196,6 @@ def test_a_matrix_product_with_a_bias_is_a_linear_layer(tmp_path: Path) -> None:
     model.graph.node.append(helper.make_node("MatMul", ["flat", "w"], ["product"]))
     model.graph.node.append(helper.make_node("Add", ["b", "product"], ["y"]))
     path = save(model, tmp_path / "m.onnx")
-    assert output_operators(path, "y") == ["Add", "MatMul"]
     loaded = load_backbone(path).loaded
     assert loaded is not None and loaded.layer == "logits"
 

@@ -180,7 +180,7 @@ def measure_cost(backbone: Backbone) -> tuple[int, int]:
     """Return parameters and FLOPs of the pooled features of one image, without the class head.
 
     A multiply-add is two operations; convolutions and matrix products are counted. Parameters are those that the
-    features depend on, read off the autograd graph.
+    features depend on: those with a gradient.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -192,28 +192,14 @@ def measure_cost(backbone: Backbone) -> tuple[int, int]:
     try:
         with torch.enable_grad(), counter:
             features, logits = backbone.forward(module, backbone.blank_input())
-        parameters = sum(p.numel() for p in _leaves(features))
+        used = [p for p in module.parameters() if p.requires_grad]
+        gradients = torch.autograd.grad(features.sum(), used, allow_unused=True) if features.requires_grad else ()
+        parameters = sum(p.numel() for p, gradient in zip(used, gradients, strict=False) if gradient is not None)
     finally:
         for p in frozen:
             p.requires_grad_(False)
     head = 0 if logits is None else 2 * features.shape[1] * logits.shape[1]
     return parameters, int(counter.get_total_flops()) - head
-
-
-def _leaves(tensor: Tensor) -> set[Tensor]:
-    """Return the leaf tensors of the autograd graph of a tensor."""
-    found: set[Tensor] = set()
-    seen: set[object] = set()
-    pending: list[Any] = [tensor.grad_fn]
-    while pending:
-        node = pending.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "variable"):
-            found.add(node.variable)
-        pending.extend(parent for parent, _ in node.next_functions)
-    return found
 
 
 # Preprocessing of other libraries: a `Preprocessing` if it is torchvision's usual chain `Resize`, `CenterCrop`,

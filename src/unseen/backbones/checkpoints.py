@@ -67,10 +67,6 @@ class LoadReport:
 
 def read_checkpoint(path: Path) -> object:
     """Return the plain containers and tensors of a file. Code in it is never run."""
-    if not path.is_file():
-        raise CheckpointError(
-            f"no checkpoint at {path}. Give the path of a .pth, .pt, .ckpt, .bin or .safetensors file."
-        )
     check_weights_file(path)
     if path.suffix != ".safetensors":
         return load_plain(path, path.name, [argparse.Namespace])  # a harmless record of training scripts

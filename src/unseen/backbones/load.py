@@ -22,7 +22,7 @@ from unseen.backbones.backbone import POOLED as POOLED
 from unseen.backbones.backbone import RuntimeName as RuntimeName
 from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
 from unseen.backbones.model_files import folder_digest
-from unseen.core.errors import BackboneError, UnknownNameError, UnseenError, UsageError
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, UnseenError, UsageError
 from unseen.core.identity import digest
 from unseen.core.names import Name
 from unseen.core.records import ModelCard, Preprocessing
@@ -41,7 +41,7 @@ class BackboneSource(Source[ModelCard]):
 
     @abstractmethod
     def load(self, name: ModelName) -> Backbone:
-        """Build the model, in evaluation mode, on the CPU; its card's id is the requested name."""
+        """Build the model of a checked name, in evaluation mode, on the CPU; its card's id is the requested name."""
 
     @abstractmethod
     def revision(self, name: ModelName) -> str:
@@ -126,6 +126,7 @@ def load_backbone(name: str | Path) -> Backbone:
     """
     parsed = _parse(name)
     source = _source(parsed)
+    source.check(parsed)
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -376,6 +377,13 @@ PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")
 
 class ModelName(Name):
     """The parts of a model's name, with options of the preprocessing."""
+
+    def file(self, kind: str, suffixes: str) -> Path:
+        """Return the path of a file that the name is of; raise `CheckpointError` if there is none."""
+        path = Path(self.rest).expanduser()
+        if not path.is_file():
+            raise CheckpointError(f"no {kind} at {path}. Give the path of {suffixes} file.")
+        return path
 
     def check_options(self, *allowed: str) -> None:
         """Refuse an option that the source does not know."""

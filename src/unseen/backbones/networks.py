@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -50,15 +50,13 @@ class Network:
         tensors: all tensors of the mapping.
         fit: number of tensors of the architecture, without class head and positions, that it has in the right shape.
         share: the same as a share of the architecture.
-        extra: number of its own tensors that the architecture does not have.
     """
 
     container: str
     prefix: str
     tensors: Mapping[str, Tensor]
-    fit: int = 0
-    share: float = 0.0
-    extra: int = 0
+    fit: int
+    share: float
 
     @property
     def path(self) -> str:
@@ -126,14 +124,14 @@ def find_network(checkpoint: object, module: nn.Module, key: str | None = None, 
 
 def _without_larger(networks: Sequence[Network], known: Mapping[str, Tensor], size: int) -> list[Network]:
     """Drop networks that contain the architecture as a part: a ResNet-34 has all tensors of a ResNet-18."""
-    counted = []
+    extra = []
     for each in networks:
         below = [other.prefix for other in networks if other.container == each.container]
         inner = tuple(prefix for prefix in below if prefix != each.prefix and prefix.startswith(each.prefix))
         own = [n for n in each.tensors if n.startswith(each.prefix) and not n.startswith(inner)]
-        counted.append(replace(each, extra=sum(n[len(each.prefix) :] not in known for n in own)))
-    least = min(each.extra for each in counted)
-    return [each for each in counted if each.extra <= least + (1 - _COMPETES) * size + 8]
+        extra.append(sum(n[len(each.prefix) :] not in known for n in own))
+    most = min(extra) + (1 - _COMPETES) * size + 8
+    return [each for each, count in zip(networks, extra, strict=True) if count <= most]
 
 
 def _decide(networks: Sequence[Network], wanted: Mapping[str, torch.Size], *, ema: bool) -> Choice:
@@ -242,12 +240,9 @@ def guess_architecture(checkpoint: object, name: str, key: str | None = None) ->
     Raises:
         CheckpointError: it fits no known architecture.
     """
-    best, best_arch = Network("", "", {}), ""
-    for arch, module in _known():
-        found = find_network(checkpoint, module, key).network
-        # A ResNet-34 has all tensors of a ResNet-18: of complete architectures, choose the one with the most tensors.
-        if (found.share >= _ENOUGH, found.fit, found.share) > (best.share >= _ENOUGH, best.fit, best.share):
-            best, best_arch = found, arch
+    found = [(find_network(checkpoint, module, key).network, arch) for arch, module in _known()]
+    # A ResNet-34 has all tensors of a ResNet-18: of complete architectures, choose the one with the most tensors.
+    best, best_arch = max(found, key=lambda each: (each[0].share >= _ENOUGH, each[0].fit, each[0].share))
     if best.share >= _ENOUGH:
         return best_arch, best.share
     near = f" Nearest: {best_arch}, of which it fills {100 * best.share:.0f} %." if best.share > 0.3 else ""

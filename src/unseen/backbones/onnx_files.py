@@ -1,4 +1,4 @@
-"""Find the files that an ONNX graph reads, and the layer that gives its output, without onnx, ONNX Runtime or torch.
+"""Find the files that an ONNX graph reads, without onnx, ONNX Runtime or torch, and run it on a blank image.
 
 A graph may keep its tensors in other files (`TensorProto.external_data`); `torch.onnx.export` does so by default. This
 reader walks the protocol buffer, skips everything else, and is bounded in depth and in the number of fields.
@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from unseen.backbones.model_files import tables
-from unseen.core.errors import CheckpointError, DataError
+from unseen.core.errors import CheckpointError
 from unseen.core.extras import start_session
 from unseen.core.files import map_file
 from unseen.core.guard import guarded
@@ -23,10 +23,7 @@ from unseen.core.wire import fields
 if TYPE_CHECKING:
     import onnxruntime
 
-_EXTERNAL_DATA, _DATA_LOCATION, _EXTERNAL = 13, 14, 1
-_NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATOR = 1, 2, 4
-_COPIES = ("Identity", "Cast", "Squeeze", "Flatten", "Reshape", "Dropout")
-_SOFTMAX = ("Softmax", "LogSoftmax", "Sigmoid")
+_GRAPH, _EXTERNAL_DATA, _DATA_LOCATION, _EXTERNAL = 7, 13, 14, 1
 _FLOATS = {"tensor(float)": "float32", "tensor(float16)": "float16"}
 _LARGEST_SIDE, _LARGEST_BATCH = 4096, 1024
 _DEEPEST = 64
@@ -94,7 +91,10 @@ def external_files(path: Path) -> list[str]:
         CheckpointError: as `graph_digest`.
     """
     with guarded(path.name, "an ONNX graph", error=CheckpointError):
-        found = sorted({name for kind, _, value in _read(path) if kind == "Tensor" for name in _locations(value)})
+        model = memoryview(map_file(path))
+        if _GRAPH not in dict(fields(model)):
+            raise ValueError("it has no graph")
+        found = sorted({name for tensor in _tensors("Model", model, count()) for name in _locations(tensor)})
     for name in found:
         parts = (*PurePosixPath(name).parts, *PureWindowsPath(name).parts)
         absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
@@ -110,65 +110,22 @@ def external_files(path: Path) -> list[str]:
     return found
 
 
-def output_operators(path: Path, output: str) -> list[str]:
-    """Return the operators that compute an output of a graph, last one first.
-
-    The walk ends at the first operator that computes something. It skips operators that only copy or reshape a value,
-    and the addition of a bias to a matrix product. After a Softmax it continues with the input of the Softmax.
-    """
-    nodes = [_node(value) for kind, parents, value in _read(path) if kind == "Node" and parents == ("Model", "Graph")]
-    made = {name: (kind, inputs) for kind, inputs, outputs in nodes for name in outputs}
-    found: list[str] = []
-    while output in made and len(found) < len(made):
-        kind, inputs = made.pop(output)
-        found.append(kind)
-        if kind in _COPIES or kind in _SOFTMAX:
-            output = inputs[0] if inputs else ""
-        elif kind == "Add":
-            output = next((name for name in inputs if name in made and made[name][0] == "MatMul"), "")
-        else:
-            break
-    return [kind for kind in found if kind not in _COPIES]
-
-
-def _read(path: Path) -> list[tuple[str, tuple[str, ...], memoryview]]:
-    """Return the messages of a graph that lead to tensors: kind, kinds of the messages around it, content."""
-    try:
-        found = list(_walk(("Model",), memoryview(map_file(path)), count()))
-        if not any(kind == "Graph" and parents == ("Model",) for kind, parents, _ in found):
-            raise ValueError("it has no graph")
-        return found
-    except (ValueError, IndexError) as error:
-        raise CheckpointError(f"{path.name} cannot be read as an ONNX graph: {error}.") from error
-    except DataError as error:
-        raise CheckpointError(str(error)) from error
-
-
-def _walk(
-    kinds: tuple[str, ...], view: memoryview, counter: Iterator[int]
-) -> Iterator[tuple[str, tuple[str, ...], memoryview]]:
-    """Yield the messages inside a message, depth first, up to a total number of fields for the file."""
-    if len(kinds) > _DEEPEST:
+def _tensors(kind: str, view: memoryview, counter: Iterator[int], depth: int = 1) -> Iterator[memoryview]:
+    """Yield the tensors inside a message, depth first, up to a total number of fields for the file."""
+    if depth > _DEEPEST:
         raise ValueError("its messages are nested too deeply")
     for number, value in fields(view):
         if next(counter) >= _MOST_FIELDS or not number:
             raise ValueError("it has too many fields" if number else "a field has the number 0")
-        inner = tables()["onnx"].get(kinds[-1], {}).get(str(number))
+        inner = tables()["onnx"].get(kind, {}).get(str(number))
         if inner is None:
             continue
         if not isinstance(value, memoryview):
             raise ValueError(f"field {number} is not a message")
-        yield inner, kinds, value
-        yield from _walk((*kinds, inner), value, counter)
-
-
-def _node(view: memoryview) -> tuple[str, list[str], list[str]]:
-    """Return the operator of a node, its inputs and its outputs."""
-    texts: dict[int, list[str]] = {_NODE_INPUT: [], _NODE_OUTPUT: [], _NODE_OPERATOR: [""]}
-    for number, value in fields(view):
-        if number in texts and isinstance(value, memoryview):
-            texts[number].append(bytes(value).decode("utf-8", "replace"))
-    return texts[_NODE_OPERATOR][-1], texts[_NODE_INPUT], texts[_NODE_OUTPUT]
+        if inner == "Tensor":
+            yield value
+        else:
+            yield from _tensors(inner, value, counter, depth + 1)
 
 
 def _locations(view: memoryview) -> list[str]:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName, pool_layer
-from unseen.backbones.onnx_files import graph_digest, image_input, output_operators, try_graph
+from unseen.backbones.onnx_files import graph_digest, image_input, try_graph
 from unseen.core.arrays import AnyArray, Float32Array, Pixels
 from unseen.core.errors import (
     BackboneError,
@@ -413,8 +413,7 @@ class Graph(nn.Module):
         self.side = next(filter(None, shape[1:3] if self.channels_last else shape[2:]), 0)
         self._batch = shape[0]
         self.own_fingerprint = graph_digest(path)[:16]
-        width = self.session.get_outputs()[names.index(self.output)].shape[-1:]
-        self.layer = _describe(path, self.output, width[0] if width else None, names)
+        self.layer = self._describe(self.side or size)
 
     def forward(self, images: Tensor) -> Tensor:
         given = images.permute(0, 2, 3, 1) if self.channels_last else images
@@ -435,14 +434,13 @@ class Graph(nn.Module):
                 )
         return np.asarray(found, np.float32)[: len(array)]
 
-
-def _describe(path: Path, output: str, width: object, outputs: list[str]) -> str:
-    """Describe an output, as far as the graph shows its content."""
-    operators = output_operators(path, output)
-    linear = bool(operators) and operators[-1] in ("Gemm", "MatMul")
-    if operators[:1] == ["Softmax"]:
-        return "class probabilities"
-    if output.lower().startswith("logits") or (linear and len(operators) <= 2 and width in _CLASS_COUNTS):
-        return "logits"
-    named = f"the graph's only output, {output!r}" if len(outputs) == 1 else f"the graph's output {output!r}"
-    return f"{named} (the result of a linear layer)" if linear else named
+    def _describe(self, side: int) -> str:
+        """Describe the output, as far as its name and its values for random images show the content."""
+        images = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))
+        found = self(images).flatten(1)
+        positive = bool((found >= 0).all())
+        if positive and torch.allclose(found.sum(dim=1), torch.ones(2), atol=1e-3):
+            return "class probabilities"
+        if self.output.lower().startswith("logits") or (not positive and found.shape[1] in _CLASS_COUNTS):
+            return "logits"
+        return f"the graph's output {self.output!r}"

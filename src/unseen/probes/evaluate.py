@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,7 +87,7 @@ def evaluate_probe(
 
     def evaluate(limit: int) -> list[ProbeResult]:
         rows, test = prepare_rows(joined, test_rows, device=where, square_root=square_root, memory_limit=limit)
-        data, test_set = labelled(rows, wanted, start), _TestSet(test, tested, np.unique(wanted))
+        data, classes = labelled(rows, wanted, start), np.unique(wanted)
         index = data.labels.cpu().numpy()
         draws = [
             draw
@@ -97,7 +97,9 @@ def evaluate_probe(
         draws.sort(key=lambda draw: counts.index(draw.shots))
         with Workers() as workers:
             fits = solve(name, data, draws, workers, replace(chosen, memory_limit=limit))
-            return [test_set.evaluate(name, draw, fit, workers) for draw, fit in zip(draws, fits, strict=True)]
+            return [
+                _test(name, draw, fit, test, tested, classes, workers) for draw, fit in zip(draws, fits, strict=True)
+            ]
 
     return within_memory(evaluate, chosen.memory_limit)
 
@@ -182,63 +184,49 @@ def _labels(features: Any, labels: npt.ArrayLike | None, count: int, name: str) 
     return array
 
 
-@dataclass(frozen=True, eq=False)
-class _TestSet:
-    """Test rows with their labels, and the classes of the training data."""
-
-    rows: FeatureSet
-    labels: AnyArray
-    classes: AnyArray
-
-    def evaluate(self, solver: str, draw: Draw, fit: Fit, workers: Workers) -> ProbeResult:
-        """Test one fitted probe."""
-        classes, wanted, estimate = self.classes, self.labels, fit.estimate
-        place = np.searchsorted(classes, wanted).clip(max=len(classes) - 1)
-        index = np.where(classes[place] == wanted, place, -1)
-        tested = classify(fit.model, self.rows, index, workers)
-        predictions, correct, known = classes[tested.predicted], tested.rank < 1, index >= 0
-        everything, places = np.unique(np.concatenate([classes, wanted]), return_inverse=True)
-        own, number = places[len(classes) :], len(everything)
-        with np.errstate(invalid="ignore"):  # NaN where a class has no test image
-            per_class = np.bincount(own, predictions == wanted, number) / np.bincount(own, minlength=number)
-        return ProbeResult(
-            solver=solver,
-            seed=draw.seed,
-            shots=draw.shots,
-            top1=float(correct.mean()),
-            top5=float((tested.rank < _TOP).mean()),
-            per_class=per_class,
-            classes=everything,
-            labels=wanted,
-            predictions=predictions,
-            correct=correct,
-            trials=fit.trials,
-            best=fit.best,
-            seconds=fit.seconds,
-            train_size=len(draw.final),
-            validation_size=len(draw.validation) if estimate is None else estimate.images,
-            log_loss=float(-np.log(tested.own[known].clip(min=_LEAST)).mean()) if known.any() else math.nan,
-            calibration_error=calibration_error(tested.confidence, correct),
-            expected=None if estimate is None else estimate.accuracy,
-            expected_se=None if estimate is None else estimate.standard_error,
-            expected_shots=None if estimate is None else estimate.shots,
-            note=fit.note,
-            version=solver_version(solver),
-        )
+def _test(
+    solver: str, draw: Draw, fit: Fit, rows: FeatureSet, wanted: AnyArray, classes: AnyArray, workers: Workers
+) -> ProbeResult:
+    """Test one fitted probe on rows with their labels; `classes` are those of the training data."""
+    estimate = fit.estimate
+    place = np.searchsorted(classes, wanted).clip(max=len(classes) - 1)
+    index = np.where(classes[place] == wanted, place, -1)
+    predicted, rank, confidence, own_chance = classify(fit.model, rows, index, workers)
+    predictions, correct, known = classes[predicted], rank < 1, index >= 0
+    everything, places = np.unique(np.concatenate([classes, wanted]), return_inverse=True)
+    own, number = places[len(classes) :], len(everything)
+    with np.errstate(invalid="ignore"):  # NaN where a class has no test image
+        per_class = np.bincount(own, predictions == wanted, number) / np.bincount(own, minlength=number)
+    return ProbeResult(
+        solver=solver,
+        seed=draw.seed,
+        shots=draw.shots,
+        top1=float(correct.mean()),
+        top5=float((rank < _TOP).mean()),
+        per_class=per_class,
+        classes=everything,
+        labels=wanted,
+        predictions=predictions,
+        correct=correct,
+        trials=fit.trials,
+        best=fit.best,
+        seconds=fit.seconds,
+        train_size=len(draw.final),
+        validation_size=len(draw.validation) if estimate is None else estimate.images,
+        log_loss=float(-np.log(own_chance[known].clip(min=_LEAST)).mean()) if known.any() else math.nan,
+        calibration_error=calibration_error(confidence, correct),
+        expected=None if estimate is None else estimate.accuracy,
+        expected_se=None if estimate is None else estimate.standard_error,
+        expected_shots=None if estimate is None else estimate.shots,
+        note=fit.note,
+        version=solver_version(solver),
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class Tested:
-    """Per test row: the predicted class, the number of classes ranked above its own, and the probabilities of both."""
-
-    predicted: IntArray
-    rank: IntArray
-    confidence: FloatArray
-    own: FloatArray
-
-
-def classify(model: Model, rows: FeatureSet, labels: IntArray, workers: Workers) -> Tested:
-    """Classify every row.
+def classify(
+    model: Model, rows: FeatureSet, labels: IntArray, workers: Workers
+) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    """Return per row the predicted class, the number of classes above its own, and the probabilities of both.
 
     Equal scores rank by column, as argmax does. A label of -1 ranks below all classes.
     """
@@ -256,7 +244,7 @@ def classify(model: Model, rows: FeatureSet, labels: IntArray, workers: Workers)
 
     found = list(workers.ordered(block, rows.blocks(2048)))
     predicted, rank, confidence, own = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Tested(predicted, rank, confidence.astype(np.float64), own.astype(np.float64))
+    return predicted, rank, confidence.astype(np.float64), own.astype(np.float64)
 
 
 def calibration_error(confidence: FloatArray, correct: BoolArray) -> float:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from unseen.core.arrays import IntArray
-from unseen.probes.outcome import Fit, Trial, best_trial, each_draw
+from unseen.probes.outcome import Fit, best_trial, each_draw, try_candidates
 from unseen.probes.rows import LabelledRows
 from unseen.probes.sampling import Draw
 from unseen.probes.solvers import Settings
@@ -80,13 +80,9 @@ def fit_knn(data: LabelledRows, draw: Draw, settings: Settings) -> Fit:
     if not len(draw.validation):  # one image per class: the nearest decides
         return Fit(Neighbors(data, draw.final, 1, temperature), (), {"k": 1})
     bank = Neighbors(data, draw.tuning, max(counts), temperature)
-    correct = [0] * len(counts)
-    for block, labels in data.blocks(draw.validation, _QUERIES):
-        for position, votes in enumerate(bank.votes(block, counts)):
-            correct[position] += int((votes.argmax(dim=1) == labels).sum())
-    trials = [Trial({"k": k}, right / len(draw.validation)) for k, right in zip(counts, correct, strict=True)]
+    trials = try_candidates(data, draw, "k", counts, lambda block: bank.votes(block, counts), _QUERIES)
     chosen = trials[best_trial(trials)].parameters
-    return Fit(Neighbors(data, draw.final, int(chosen["k"]), temperature), tuple(trials), chosen)
+    return Fit(Neighbors(data, draw.final, int(chosen["k"]), temperature), trials, chosen)
 
 
 @dataclass(frozen=True, eq=False)

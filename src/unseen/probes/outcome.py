@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unseen.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from unseen.probes.rows import LabelledRows, Workers, raise_values
+from unseen.probes.rows import STREAM_ROWS, LabelledRows, Workers, raise_values
 from unseen.probes.sampling import Draw, Estimate, Shots, prediction_interval
 from unseen.probes.solvers import Settings
 from unseen.stats import Interval, accuracy_interval
@@ -236,6 +236,31 @@ class ProbeResult:
             for i, j in pairs
             if table[i, j]
         ]
+
+
+def try_candidates(
+    data: LabelledRows,
+    draw: Draw,
+    parameter: str,
+    values: Sequence[float],
+    scores: Callable[[Tensor], Sequence[Tensor]],
+    size: int = STREAM_ROWS,
+) -> tuple[Trial, ...]:
+    """Return the accuracy of several candidates on the validation rows.
+
+    Args:
+        parameter: the hyper-parameter in which they differ.
+        values: of it.
+        scores: maps some rows to the scores of every candidate.
+        size: number of rows at a time.
+    """
+    correct = [0] * len(values)
+    for block, labels in data.blocks(draw.validation, size):
+        for position, found in enumerate(scores(block)):
+            correct[position] += int((found.argmax(dim=1) == labels.to(found.device)).sum())
+    return tuple(
+        Trial({parameter: value}, right / len(draw.validation)) for value, right in zip(values, correct, strict=True)
+    )
 
 
 def best_trial(trials: Sequence[Trial]) -> int:

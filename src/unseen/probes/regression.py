@@ -125,19 +125,17 @@ def explained(numbers: FloatArray, predictions: FloatArray) -> FloatArray:
 
 
 def _solve(rows: FeatureSet, y: FloatArray, chosen: BoolArray) -> _Path:
-    """Solve for every penalty, from sums over the chosen rows in float64."""
-    d = rows.dimension
-    count, x, total, xx, xy = 0, np.zeros(d), 0.0, np.zeros((d, d)), np.zeros(d)
+    """Solve for every penalty, from second moments of the chosen rows (X, y, 1) in float64."""
+    moments = np.zeros((rows.dimension + 2, rows.dimension + 2))
     for start, stop in rows.blocks():
-        own = chosen[start:stop]
-        if own.any():
-            block, values = _doubles(rows.read(start, stop))[own], y[start:stop][own]
-            count, x, total = count + len(values), x + block.sum(0), total + float(values.sum())
-            xx += block.T @ block
-            xy += values @ block
-    mean, level = x / count, total / count
-    spectrum, basis = np.linalg.eigh(xx / count - np.outer(mean, mean))
-    return _Path(count, mean, level, np.clip(spectrum, 0, None), basis, basis.T @ (xy / count - mean * level))
+        block, own = _doubles(rows.read(start, stop)), chosen[start:stop]
+        table = np.column_stack([block, y[start:stop], np.ones(len(block))])[own]
+        moments += table.T @ table
+    mean = moments[-1, :-1] / moments[-1, -1]
+    covariance = moments[:-1, :-1] / moments[-1, -1] - np.outer(mean, mean)
+    spectrum, basis = np.linalg.eigh(covariance[:-1, :-1])
+    inside = basis.T @ covariance[:-1, -1]
+    return _Path(int(moments[-1, -1]), mean[:-1], float(mean[-1]), np.clip(spectrum, 0, None), basis, inside)
 
 
 def _doubles(block: Tensor) -> FloatArray:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unseen.core.arrays import IntArray
-from unseen.probes.outcome import Fit, LinearModel, Trial, best_trial, each_draw
+from unseen.probes.outcome import Fit, LinearModel, best_trial, each_draw, try_candidates
 from unseen.probes.rows import LabelledRows
 from unseen.probes.sampling import Draw
 from unseen.probes.softmax import WORTHWHILE
@@ -41,17 +41,12 @@ def fit_ridge(data: LabelledRows, draw: Draw, settings: Settings) -> Fit:
         model = _solve(data, draw.final, [DEFAULT_PENALTY])[0]
         return Fit(model, (), {"regularization": DEFAULT_PENALTY})
     models = _solve(data, draw.tuning, penalties)
-    correct = [0] * len(models)
-    for block, labels in data.blocks(draw.validation):
-        for position, model in enumerate(models):
-            correct[position] += int((model.scores(block.cpu()).argmax(dim=1) == labels.cpu()).sum())
-    trials = [
-        Trial({"regularization": penalty}, count / len(draw.validation))
-        for penalty, count in zip(penalties, correct, strict=True)
-    ]
+    trials = try_candidates(
+        data, draw, "regularization", penalties, lambda block: [model.scores(block.cpu()) for model in models]
+    )
     best = best_trial(trials)
     model = _solve(data, draw.final, [penalties[best]])[0]
-    return Fit(model, tuple(trials), trials[best].parameters)
+    return Fit(model, trials, trials[best].parameters)
 
 
 def _solve(data: LabelledRows, rows: IntArray, penalties: Sequence[float]) -> list[Ridge]:

@@ -44,7 +44,6 @@ class FileSource(BackboneSource):
         check_weights_file(_existing(name))
 
     def load(self, name: ModelName) -> Backbone:
-        self.check(name)
         path = _existing(name)
         checkpoint = read_checkpoint(path)
         arch, notes = _arch(name), []
@@ -112,10 +111,7 @@ def _fill(name: ModelName, arch: str, path: Path, checkpoint: object) -> Backbon
 
 
 def _existing(name: ModelName) -> Path:
-    path = Path(name.rest).expanduser()
-    if not path.is_file():
-        raise CheckpointError(f"no checkpoint at {path}. Give the path of a .pth, .pt or .safetensors file.")
-    return path
+    return name.file("checkpoint", "a .pth, .pt or .safetensors")
 
 
 def _arch(name: ModelName) -> str:

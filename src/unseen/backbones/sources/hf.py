@@ -61,7 +61,6 @@ class TransformersSource(BackboneSource):
         self._place(name)
 
     def load(self, name: ModelName) -> Backbone:
-        self.check(name)
         place, revision = self._place(name)
         return load_transformers(place, name, revision)
 

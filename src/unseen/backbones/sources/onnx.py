@@ -13,7 +13,7 @@ from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import output_forward
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.onnx_files import external_files, graph_digest
-from unseen.core.errors import CheckpointError, UsageError
+from unseen.core.errors import UsageError
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
@@ -34,7 +34,6 @@ class OnnxSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         from unseen.backbones.runtimes import Graph  # imports torch
 
-        self.check(name)
         path = _existing(name)
         chosen = name.adjust(Preprocessing(size=_SIDE, resize=_SIDE)).size
         graph = Graph(path, name.options.get("output"), chosen)
@@ -50,10 +49,7 @@ class OnnxSource(BackboneSource):
 
 
 def _existing(name: ModelName) -> Path:
-    path = Path(name.rest).expanduser()
-    if not path.is_file():
-        raise CheckpointError(f"no graph at {path}. Give the path of an .onnx file.")
-    return path
+    return name.file("graph", "an .onnx")
 
 
 def _normalisation(name: ModelName) -> dict[str, tuple[float, ...]]:

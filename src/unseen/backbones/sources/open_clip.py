@@ -2,7 +2,7 @@
 
 A folder holds open_clip_config.json and open_clip_model.safetensors (or open_clip_pytorch_model.bin), as
 `push_to_hf_hub` writes them. Features are the image tower's output; the text tower gives class embeddings of the same
-space. Option: `weights=FILE` loads ARCH from your own checkpoint.
+space.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from unseen.backbones.backbone import Backbone, CallableTransform, ImageTransfor
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.model_files import files_digest
 from unseen.backbones.sources.hf import check_size, try_network
-from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError
+from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.extras import check_available, ensure_torchvision, import_extra
 from unseen.core.guard import guarded
-from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.registry import IF_EXISTS
 from unseen.core.run_record import LoadedModel
@@ -38,7 +37,7 @@ class OpenClipSource(BackboneSource):
 
     pattern, hint, listed = "open_clip:ARCH/TAG", "CLIP models with a text tower, or open_clip:PATH", False
     extra = "clip"
-    paths = ("weights", IF_EXISTS)
+    paths = (IF_EXISTS,)
 
     def cards(self) -> Iterator[ModelCard]:
         for arch, tag in _open_clip().list_pretrained():
@@ -46,12 +45,11 @@ class OpenClipSource(BackboneSource):
             yield ModelCard(id=f"open_clip:{name}", name=name, group="open_clip", architecture=arch, source="open_clip")
 
     def check(self, name: ModelName) -> None:
-        name.check_options("weights")
+        name.check_options()
         _chosen(name)
 
     def load(self, name: ModelName) -> Backbone:
-        name.check_options("weights")
-        model_name, tag, weights = _chosen(name)
+        model_name, tag = _chosen(name)
         library = _open_clip()
         if (folder := _folder(name)) is not None:
             content = files_digest(folder, ".json", ".safetensors", ".bin")
@@ -59,17 +57,15 @@ class OpenClipSource(BackboneSource):
         if tag:
             _check_cached(library, model_name, tag, name)
         with guarded(name, "a model of open_clip", error=BackboneError):
-            model, _, transform = library.create_model_and_transforms(model_name, pretrained=weights or tag or None)
+            model, _, transform = library.create_model_and_transforms(model_name, pretrained=tag or None)
             tokenizer = library.get_tokenizer(model_name)
         built = open_clip_backbone(model, name, transform=transform, tokenizer=tokenizer)
         assert built.loaded is not None
         matched = len(model.state_dict())  # open_clip refuses a file that does not fit
-        return replace(built, loaded=replace(built.loaded, file=Path(weights).name or tag, matched=matched))
+        return replace(built, loaded=replace(built.loaded, file=tag, matched=matched))
 
     def revision(self, name: ModelName) -> str:
-        model_name, tag, weights = _chosen(name)
-        if weights:
-            return "sha256 " + file_digest(Path(weights))[:16]
+        model_name, tag = _chosen(name)
         if (folder := _folder(name)) is not None:
             return files_digest(folder, ".json", ".safetensors", ".bin")
         return f"open_clip {version('open_clip_torch')} {model_name} {tag}"
@@ -130,28 +126,25 @@ def _preprocess_config(model: Any) -> object:
     return PreprocessCfg(**({**({"size": size} if size else {}), **given}))
 
 
-def _chosen(name: ModelName) -> tuple[str, str, str]:
-    """Return open_clip's name of the model, its tag, and a weights file."""
+def _chosen(name: ModelName) -> tuple[str, str]:
+    """Return open_clip's name of the model, and its tag."""
     library = _open_clip()
     if (folder := _folder(name)) is not None:
         if not (folder / _CONFIG).is_file():
             raise BackboneError(f"the folder {str(folder)!r} has no {_CONFIG}.")
-        return f"local-dir:{folder}", "", ""
+        return f"local-dir:{folder}", ""
     arch, _, tag = name.rest.partition("/")
     if name.rest.startswith("hf-hub:"):
         check_available(name.rest.removeprefix("hf-hub:"), _CONFIG, what=str(name))
-        return name.rest, "", ""
+        return name.rest, ""
     if arch not in library.list_models():
         raise UnknownNameError("open_clip model", arch, library.list_models())
-    weights = name.options.get("weights", "")
-    if weights and not Path(weights).expanduser().is_file():
-        raise CheckpointError(f"no checkpoint at {weights}.")
     tags = library.list_pretrained_tags_by_model(arch)
-    if not weights and tag not in tags:
+    if tag not in tags:
         raise UnknownNameError(
             f"weights of open_clip:{arch}", tag or "(none)", tags, hint=f"Write open_clip:{arch}/TAG."
         )
-    return arch, "" if weights else tag, str(Path(weights).expanduser()) if weights else ""
+    return arch, tag
 
 
 def _folder(name: ModelName) -> Path | None:

@@ -41,7 +41,6 @@ class TimmSource(BackboneSource):
             )
 
     def load(self, name: ModelName) -> Backbone:
-        self.check(name)
         repository = self.repository(name)
         if repository and not name.rest.startswith(_HUB) and cached_file(repository, "pytorch_model.bin") is None:
             check_available(repository, "model.safetensors", what=f"timm:{name.rest}")
@@ -113,14 +112,16 @@ def create_timm(name: str, *, pretrained: bool = False, num_classes: int | None 
 
 def timm_backbone(model: nn.Module, name: ModelName, *, architecture: str) -> Backbone:
     """Wrap a timm model with the preprocessing that timm knows for it."""
-    preprocessing = name.adjust(timm_preprocessing(model))
+    published = timm_preprocessing(model)
+    preprocessing = name.adjust(published)
+    size = preprocessing.size
     return Backbone(
         card=ModelCard(id=str(name), name=architecture, group="timm", architecture=architecture, source="timm"),
         module=model,
         forward=timm_forward,
         preprocessing=preprocessing,
         prefix_tokens=int(getattr(model, "num_prefix_tokens", 0)),
-        notes=_settle_size(model, name, preprocessing.size),
+        notes=_settle_size(model, size) if size != published.size else (),
         loaded=LoadedModel(architecture=architecture, layer=FEATURES),
     )
 
@@ -134,22 +135,15 @@ def timm_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | No
     return pool_layer(pooled), logits
 
 
-def set_image_size(module: nn.Module, size: int) -> None:
-    """Resample the position embeddings or windows of a timm transformer for square images of another size."""
-    model: Any = module
-    model.set_input_size(img_size=(size, size))
-
-
-def _settle_size(model: nn.Module, name: ModelName, size: int) -> tuple[str, ...]:
+def _settle_size(module: nn.Module, size: int) -> tuple[str, ...]:
     """Make a transformer of one size take images of another, as timm's `img_size` does; return a note if it does."""
-    if "size" not in name.options or getattr(model, "dynamic_img_size", False) or not hasattr(model, "set_input_size"):
-        return ()
-    if size == timm_preprocessing(model).size:
+    model: Any = module
+    if getattr(model, "dynamic_img_size", False) or not hasattr(model, "set_input_size"):
         return ()
     try:
-        set_image_size(model, size)
+        model.set_input_size(img_size=(size, size))
     except (AssertionError, RuntimeError, ValueError) as error:
-        raise UsageError(f"{name} cannot take images of {size} pixels: {error}") from error
+        raise UsageError(f"{type(model).__name__} cannot take images of {size} pixels: {error}") from error
     return (f"position embeddings or windows are stretched to images of {size} pixels",)
 
 

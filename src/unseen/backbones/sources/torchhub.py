@@ -1,7 +1,7 @@
 """`torchhub:FOLDER/NAME`: models of the `hubconf.py` in a checkout on this machine.
 
 A hubconf is code, and it runs. So a checkout is a folder that the user has made. A repository of the network,
-`torchhub:OWNER/REPO/NAME`, is fetched and run only with `trust_remote_code=true` (earlier versions: `trust=true`).
+`torchhub:OWNER/REPO/NAME`, is fetched and run only with `trust_remote_code=true`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ class TorchHubSource(BackboneSource):
     hint = "a model of a checkout's hubconf.py; OWNER/REPO/NAME of the network only with ?trust_remote_code=true"
 
     def check(self, name: ModelName) -> None:
-        name.check_options("trust_remote_code", "trust")
+        name.check_options("trust_remote_code")
         _place(name)
 
     def load(self, name: ModelName) -> Backbone:
         import torch
 
-        self.check(name)
         repository, model, local = _place(name)
         code = folder_digest(Path(repository)) if local else ""
         ensure_torchvision()
@@ -92,7 +91,7 @@ def _place(name: ModelName) -> tuple[str, str, bool]:
     folder = Path(repository).expanduser()
     if (folder / "hubconf.py").is_file():
         return str(folder.resolve()), model, True
-    if (name.flag("trust_remote_code") or name.flag("trust")) and repository.count("/") == 1:
+    if name.flag("trust_remote_code") and repository.count("/") == 1:
         return repository, model, False
     raise BackboneError(
         f"{name}: there is no {folder / 'hubconf.py'}. Check the repository out and give its folder, "

@@ -7,14 +7,13 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from unseen.backbones.backbone import FEATURES, Backbone
-from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
-from unseen.backbones.load import BackboneSource, ModelName
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.forwards import output_forward
+from unseen.backbones.load import BackboneSource, ModelName, wrap_module
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.extras import ensure_torchvision
 from unseen.core.guard import guarded
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,12 +26,9 @@ class TorchvisionSource(BackboneSource):
 
     def cards(self) -> Iterator[ModelCard]:
         for name in _names():
-            yield ModelCard(
-                id=f"torchvision:{name}", name=name, group="torchvision", architecture=name, source="torchvision"
-            )
+            yield _card(name, f"torchvision:{name}")
 
     def load(self, name: ModelName) -> Backbone:
-        name.check_options("weights")
         weights = name.options.get("weights", "DEFAULT")
         built = torchvision_backbone(create_torchvision(name.rest, weights=weights), name)
         assert built.loaded is not None
@@ -77,21 +73,20 @@ def create_torchvision(name: str, *, weights: str | None = None, **arguments: ob
 
 def torchvision_backbone(model: nn.Module, name: ModelName) -> Backbone:
     """Wrap a torchvision model: features are the input of its classifier."""
-    import torch
-
     architecture = name.rest.rpartition(":")[2]
     preprocessing = name.adjust(_preprocessing(architecture, name.options.get("weights", "DEFAULT")))
-    classifier = find_classifier(model, torch.zeros(1, 3, preprocessing.size, preprocessing.size))
-    return Backbone(
-        card=ModelCard(
-            id=str(name), name=architecture, group="torchvision", architecture=architecture, source="torchvision"
-        ),
-        module=model,
-        forward=classifier_forward(classifier) if classifier else output_forward,
-        preprocessing=preprocessing,
+    wrapped = wrap_module(str(name), model, preprocessing=preprocessing)
+    assert wrapped.loaded is not None
+    return replace(
+        wrapped,
+        card=_card(architecture, str(name)),
         prefix_tokens=1 if architecture.startswith("vit_") else 0,
-        loaded=LoadedModel(architecture=architecture, layer=FEATURES if classifier else "the output of the module"),
+        loaded=replace(wrapped.loaded, architecture=architecture),
     )
+
+
+def _card(architecture: str, name: str) -> ModelCard:
+    return ModelCard(id=name, name=architecture, group="torchvision", architecture=architecture, source="torchvision")
 
 
 def without_classifier(backbone: Backbone) -> Backbone:
