@@ -162,7 +162,7 @@ def test_one_invalid_row_stops_no_command(
         "results": ["results", "--home", home, "--json"],
         "report": ["report", "--home", home, "--report", home / "page.html"],
         "leaderboard": ["leaderboard", home, "--out", home / "board.html"],
-        "compare": ["compare", "a", "b", "--home", home, "--report", home / "compared.html"],
+        "compare": ["compare", "a", "b", "--home", home],
     }[command]
     code, _, err = run(capsys, *words)
     assert code == 0, err

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score
 
 from unseen.core.errors import DataError
 from unseen.metrics import (
@@ -22,7 +21,7 @@ from unseen.metrics import (
     welch_comparison,
     wilson_interval,
 )
-from unseen.metrics.accuracy import f1_scores, label_ranking_precision, quadratic_kappa
+from unseen.metrics.accuracy import label_ranking_precision, quadratic_kappa
 from unseen.metrics.aggregation import _most_even
 from unseen.metrics.ranks import friedman_test, paired_t_test, rank_methods
 from unseen.metrics.seen_unseen import (
@@ -103,18 +102,6 @@ def test_a_decay_is_fitted_from_the_fourth_to_the_hundredth() -> None:
     others = {alpha_req(features, first=first, last=last) for first, last in ((3, 100), (5, 100), (4, 99), (4, 101))}
     assert alpha_req(features) not in others
     assert len(others) == 4
-
-
-def test_f1_of_weights_is_that_of_repeated_images() -> None:
-    rng = np.random.default_rng(5)
-    rows = rng.integers(0, 40, (3, 40))
-    w = np.stack([np.bincount(each, minlength=40) for each in rows]).astype(float)
-    truth, predicted = rng.random((2, 40, 3)) < 0.4
-    macro, micro = f1_scores(truth, predicted, w)
-    assert macro == pytest.approx([f1_score(truth[r], predicted[r], average="macro") for r in rows])
-    assert micro == pytest.approx([f1_score(truth[r], predicted[r], average="micro") for r in rows])
-    none = f1_scores(np.zeros((4, 2), bool), np.zeros((4, 2), bool), np.ones((1, 4)))
-    assert np.isnan(none).all()
 
 
 def test_images_without_labels_or_with_all_are_ranked_well() -> None:

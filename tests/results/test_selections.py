@@ -15,8 +15,7 @@ import pytest
 
 from unseen.core.errors import StoreError
 from unseen.core.records import Result
-from unseen.results import FILE_NAME, ResultsDatabase, connection, database, export, rows
-from unseen.results.export import merge
+from unseen.results import ResultsDatabase, connection, database, rows
 
 Make = Callable[..., Result]
 
@@ -196,40 +195,3 @@ def test_a_new_database_says_whose_it_is(store: ResultsDatabase) -> None:
     asked = ("application_id", "user_version")
     found = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
     assert found == [int.from_bytes(b"unse"), len(connection.MIGRATIONS)]
-
-
-# ---- several sources -------------------------------------------------------------------------------------------------
-
-
-def test_sources_agree_to_a_ten_thousandth(make_result: Make) -> None:
-    def agree(*values: dict[str, float]) -> bool:
-        return export._agree([make_result(metrics=metrics) for metrics in values])
-
-    assert agree({"a": 0.5})
-    assert agree({"a": 1000.0}, {"a": 1000.09}), "of large numbers a share of them"
-    assert not agree({"a": 1000.0}, {"a": 1000.11})
-    assert not agree({"a": -1000.0}, {"a": -1000.11})
-    assert agree({"a": -1000.0}, {"a": -1000.09})
-    assert agree({"a": 0.0}, {"a": 1e-4}), "just as much is no difference"
-    assert not agree({"a": 0.001}, {"a": 0.00112})
-    assert agree({"a": 0.001}, {"a": 0.00109})
-    assert not agree({"a": 0.5, "b": 1.0}, {"a": 0.5, "b": 0.0})
-    assert not agree({"a": 0.5}, {"a": 0.5}, {"a": 0.6})
-    assert not agree({"a": 0.5, "b": 1.0}, {"a": 0.5})
-
-
-@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_agrees_with_itself_alone(make_result: Make, odd: float) -> None:
-    def agree(*values: float) -> bool:
-        return export._agree([make_result(metrics={"a": value}) for value in values])
-
-    assert agree(odd, float(str(odd)))
-    for other in {0.5, math.nan, math.inf, -math.inf} - {odd}:
-        if not (math.isnan(odd) and math.isnan(other)):
-            assert not agree(odd, other)
-            assert not agree(other, odd)
-
-
-def test_a_home_without_results_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=FILE_NAME):
-        merge([tmp_path])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.stats import bootstrap, bootstrap_share_interval, mean_average_precision_interval
+from unseen.stats import bootstrap, mean_average_precision_interval
 from unseen.stats.areas import average_precisions
 from unseen.stats.means import mid_p_limits
 from unseen.stats.resampling import jackknife_error
@@ -34,13 +34,6 @@ def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     values = np.random.default_rng(2).normal(size=17)
     without = np.array([np.delete(values, i).mean() for i in range(17)])
     assert jackknife_error(without) == pytest.approx(values.std(ddof=1) / np.sqrt(17))
-
-
-def test_a_statistic_that_never_varies_has_the_interval_of_its_size() -> None:
-    found = bootstrap_share_interval(lambda w: np.ones(len(w)), 50, size=10)
-    assert found.low == pytest.approx(0.05**0.1) and found.high == 1
-    unknown = bootstrap_share_interval(lambda w: np.full(len(w), np.nan), 50, size=10)
-    assert not unknown.known and "resamples" in unknown.reason
 
 
 def naive_precision(truth: np.ndarray, scores: np.ndarray) -> float:

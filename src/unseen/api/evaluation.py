@@ -171,9 +171,9 @@ class RegressionEvaluation(Evaluation):
 
 
 class MultilabelEvaluation(Evaluation):
-    """The metrics of logistic regressions of several labels per image: map, f1_macro, f1_micro, lrap."""
+    """The metrics of logistic regressions of several labels per image: map, lrap."""
 
-    percent = tuple(f"{name}{end}" for name in ("map", "f1_macro", "f1_micro", "lrap") for end in ("", "_low", "_high"))
+    percent = tuple(f"{name}{end}" for name in ("map", "lrap") for end in ("", "_low", "_high"))
     compared, main = "lrap", "map"
     parameters, columns = ("seed",), ()
 
@@ -191,8 +191,7 @@ class MultilabelEvaluation(Evaluation):
         details = self._details[0]
         return (
             f"mean average precision {_percent_interval(self.interval)} on {details.test_images} test images with "
-            f"{details.labels} labels (chance {percent(self.chance)}), F1 {percent(self.metrics['f1_macro'])}, "
-            f"{self.model}"
+            f"{details.labels} labels (chance {percent(self.chance)}), {self.model}"
         )
 
     def _more(self) -> Values:

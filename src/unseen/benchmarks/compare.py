@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from unseen.core.records import Result
-from unseen.reports.blocks import Figure, Section
-from unseen.reports.charts import Axis, Dots, interval_fields
+from unseen.reports.blocks import Section
 from unseen.reports.page import Page
-from unseen.reports.theme import NEUTRAL, PALETTE, SYMBOLS, Key
 from unseen.reports.wording import counted, listed
 from unseen.results.export import Merged
 from unseen.results.grid import Column, Grid, Summary, grids
@@ -115,42 +113,6 @@ def _difference(duel: Duel, names: DisplayNames) -> str:
     gap = f"{style.text(value.value)}{' points' if style.percent else ''} {format_interval(value, style)}".rstrip()
     sure = "significant" if duel.verdict else "not significant" if duel.how else "not tested: no interval is stored"
     return f"{better} leads {worse} by {gap}, {sure}"
-
-
-def comparison_page(found: Sequence[Duel], first: str, second: str, names: DisplayNames) -> Page:
-    """Return the page of a comparison; `names` has models and datasets."""
-    lines = summary_lines(found, names, first, second)
-    chart = difference_chart(found, first, second, names)
-    about = "A dot per question, the difference of the two models in points, and its 95 % confidence interval."
-    title = f"{names[first]} minus {names[second]}"
-    section = Section(
-        "Question by question",
-        "comparison",
-        answer=[("", lines[0])],
-        prose=lines[-1:] if len(lines) > 1 else [],
-        figures=[Figure(title, chart, caption=about, wide=True)] if chart else [],
-        tables=[comparison_table(found, names)],
-    )
-    return Page([section], f"{names[first]} and {names[second]}, compared", [counted(len(found), "question")])
-
-
-def difference_chart(found: Sequence[Duel], first: str, second: str, names: DisplayNames) -> Dots | None:
-    """Return a chart of all differences that are percentages; None if there are none."""
-    keys = {
-        1: Key(f"{names[first]} is better", PALETTE[0], SYMBOLS[0]),
-        -1: Key(f"{names[second]} is better", PALETTE[1], SYMBOLS[1]),
-        0: Key("not significant", NEUTRAL, SYMBOLS[3]),
-    }
-    rows = [
-        {"question": duel.label(names), **interval_fields(duel.found, 100), "verdict": keys[duel.verdict].label}
-        | {"shown": " and ".join(side.style.text(side.value) for side in (duel.first, duel.second))}
-        for duel in found
-        if duel.first.style.percent
-    ]
-    axis = Axis(f"points: right of zero {names[first]} has more", kind="points")
-    tooltip = {"question": "question", "shown": "in percent"}
-    chart = Dots(rows=rows, y="question", series="verdict", keys=[*keys.values()], rule=0.0, x=axis, tooltip=tooltip)
-    return chart if rows else None
 
 
 def comparison_table(found: Sequence[Duel], names: DisplayNames) -> Table:
@@ -266,8 +228,4 @@ def leaderboard_page(merged: Merged, tables: Sequence[Table]) -> Page:
 
 def _sources(merged: Merged) -> str:
     parts = [f"{PurePath(name).name} ({counted(count, 'result')})" for name, count in merged.sources.items()]
-    text = f"From {listed(parts)}."
-    if merged.repeated:
-        differing = f"{len(merged.differing)} with other numbers: the newest counts" if merged.differing else ""
-        text += f" {counted(merged.repeated, 'cell')} in several of them, {differing or 'with the same numbers'}."
-    return text
+    return f"From {listed(parts)}; of a cell in several of them, the newest result counts."

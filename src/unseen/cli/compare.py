@@ -9,9 +9,7 @@ from typer import Argument, Option
 
 from unseen.benchmarks.compare import (
     boards,
-    comparison_page,
     comparison_table,
-    difference_chart,
     duels,
     leaderboard_page,
     summary_lines,
@@ -28,7 +26,6 @@ from unseen.cli.run import display_names
 from unseen.cli.tables import count, print_json, print_model, say, say_written
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
-from unseen.reports import save_chart
 from unseen.results.export import merge, write_lines
 from unseen.results.render import markdown_table
 
@@ -39,13 +36,6 @@ def compare(
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,
     dataset: DatasetOption = None,
-    report: Annotated[
-        Path | None,
-        Option("--output", metavar="FILE", help="Path of the report; HOME/reports/compare-A-B.html by default."),
-    ] = None,
-    chart: Annotated[
-        Path | None, Option("--chart", metavar="FILE", help="Also write the chart: .html, .svg, .png or .pdf.")
-    ] = None,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -67,20 +57,11 @@ def compare(
         )
     own = [result for result in stored if result.cell.model in (one, other)]
     names = display_names(own)
-    stem = "-".join("".join(c if c.isalnum() else "-" for c in name).strip("-") for name in (one, other))
-    page = report or home_folder(home) / "reports" / f"compare-{stem[:150]}.html"
-    comparison_page(found, one, other, names).write(page)
-    lines = summary_lines(found, names, one, other)
     if as_json:
         print_json(comparison_table(found, names).to_dict())
-        lines = []
-    if chart is not None:
-        drawn = difference_chart(found, one, other, names)
-        if drawn is None:
-            raise UsageError("there is nothing to draw: no metric of these questions is a percentage.")
-        lines.append(f"Chart: {save_chart(drawn, chart)}")
-    for line in [*lines, f"Report: {page}"]:
-        say(line, error=as_json)
+        return
+    for line in summary_lines(found, names, one, other):
+        say(line)
 
 
 def _model(name: str, known: list[str]) -> str:
@@ -124,7 +105,4 @@ def leaderboard(
         for table in tables:
             print_model(table)
     aside = as_json or markdown == "-"
-    if merged.differing:
-        cells = count(len(merged.differing), "cell")
-        say(f"{cells} with other numbers in another source: the newest counts.", error=aside)
     say(f"Leaderboard: {page} ({count(len(tables), 'board')})", error=aside)

@@ -1,11 +1,11 @@
-"""Point values of classifiers: accuracies, Cohen's kappa, F1 and label ranking precision, and the soft maximum.
+"""Point values of classifiers: accuracies, Cohen's kappa and label ranking precision, and the soft maximum.
 
 All are fractions in full precision; percentages are made in reports.
 
 Papers:     Cohen, "Weighted kappa", Psychological Bulletin 1968; VTAB, Appendix D (quadratic weights);
             Schapire & Singer, "BoosTexter", Machine Learning 2000 (label ranking average precision)
 Shapes:     labels, predictions (n,) of any comparable type; scores (n, c), one column per entry of `classes`; with
-            several labels per image: truth, predicted (n, l) booleans, scores (n, l), w (r, n) weights of images
+            several labels per image: truth (n, l) booleans, scores (n, l)
 """
 
 from __future__ import annotations
@@ -95,16 +95,6 @@ def quadratic_kappa(labels: ArrayLike, predictions: ArrayLike) -> float:
     # E[(i - j)^2] under independent margins needs their moments alone, not the c x c tables.
     expected = found.var() + wanted.var() + (found.mean() - wanted.mean()) ** 2
     return 1.0 if expected == 0 else float(1 - observed / expected)
-
-
-def f1_scores(truth: BoolArray, predicted: BoolArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (r,) F1 of each label averaged over those that occur, and F1 of all decisions together."""
-    hit, wrong, missed = w @ (truth & predicted), w @ (~truth & predicted), w @ (truth & ~predicted)
-    occurs = hit + missed > 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(occurs, 2 * hit / (2 * hit + wrong + missed), 0)
-        total = 2 * hit.sum(1) / (2 * hit + wrong + missed).sum(1)
-        return np.asarray(each.sum(1) / occurs.sum(1)), np.asarray(total)
 
 
 def label_ranking_precision(truth: BoolArray, scores: FloatArray) -> FloatArray:

@@ -5,7 +5,6 @@ Shapes:     X (n, d) l2-normalised features, centred, scaled to variance 1 on av
 Implements: min over W of the mean over rows of the sum over labels of -log p(Y | X W) + penalty / 2 |W|^2 (bias
             excepted), by L-BFGS along a path of penalties, each from the solution of the stronger one. The penalty
             is the one with the least log loss in cross-validation; the path ends where that has risen twice
-Differs:    a label is predicted if its probability reaches the threshold with the best F1 on the held-out rows
 """
 
 from __future__ import annotations
@@ -36,17 +35,15 @@ _THREADS_PAY = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class LabelScores:
-    """Probabilities of the test rows, with the search for the penalty and the thresholds.
+    """Probabilities of the test rows, with the search for the penalty.
 
     Attributes:
         probabilities: (m, l).
-        thresholds: (l,) probability from which a label is predicted.
         trials: every penalty that was tried; `accuracy` is the share of right decisions at 0.5 on held-out rows.
         best: the chosen one.
     """
 
     probabilities: FloatArray
-    thresholds: FloatArray
     trials: tuple[Trial, ...]
     best: dict[str, float]
     seconds: float
@@ -85,18 +82,15 @@ def evaluate_one_vs_rest(
     if validation is not None:
         folds = np.where(np.arange(len(labels)) < cut, -1, 0)
     with one_thread(labels.size * rows.dimension < _THREADS_PAY):
-        trials, left_out, held = _search(rows, labels, folds, penalties)
+        trials = _search(rows, labels, folds, penalties)
         best = int(np.argmin(_losses(trials)))
-        thresholds = _thresholds(labels[held], left_out[best])
         final = None
         for penalty in penalties[: best + 1]:
             final = _fit(rows, labels, np.ones(len(labels), np.bool_), penalty, final)
         assert final is not None
         probabilities = np.concatenate([final.probabilities(wanted.read(*bounds)) for bounds in wanted.blocks()])
     seconds = time.perf_counter() - began
-    return LabelScores(
-        probabilities, thresholds, tuple(trials), {"regularization": penalties[best]}, seconds, len(labels)
-    )
+    return LabelScores(probabilities, tuple(trials), {"regularization": penalties[best]}, seconds, len(labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +106,12 @@ class _Fit:
         return torch.sigmoid(scores.double() + torch.from_numpy(self.weights[-1])).numpy()
 
 
-def _search(
-    rows: FeatureSet, labels: BoolArray, folds: IntArray, penalties: Sequence[float]
-) -> tuple[list[Trial], list[FloatArray], IntArray]:
-    """Return a trial per penalty, the probabilities of the held-out rows under each, and the numbers of those rows."""
+def _search(rows: FeatureSet, labels: BoolArray, folds: IntArray, penalties: Sequence[float]) -> list[Trial]:
+    """Return a trial per penalty, judged on the held-out rows."""
     held = np.flatnonzero(folds >= 0)
     truth = labels[held]
     fits: dict[int, _Fit] = {}
     trials: list[Trial] = []
-    tables: list[FloatArray] = []
     for penalty in penalties:
         found = np.empty(labels.shape)
         for fold in np.unique(folds[held]).tolist():
@@ -130,10 +121,9 @@ def _search(
         table = found[held]
         loss = float(-np.log(np.clip(np.where(truth, table, 1 - table), 1e-7, None)).mean())
         trials.append(Trial({"regularization": penalty}, float(((table >= 0.5) == truth).mean()), loss))
-        tables.append(table)
         if len(trials) > _RISES and bool((np.diff(_losses(trials)[-1 - _RISES :]) > 0).all()):
             break
-    return trials, tables, held
+    return trials
 
 
 def _losses(trials: Sequence[Trial]) -> list[float]:
@@ -184,18 +174,3 @@ def _blocks(rows: FeatureSet, chosen: BoolArray, labels: BoolArray) -> Iterator[
         own = torch.from_numpy(chosen[start:stop])
         if own.any():
             yield rows.read(start, stop)[own], torch.from_numpy(labels[start:stop])[own]
-
-
-def _thresholds(truth: BoolArray, probabilities: FloatArray) -> FloatArray:
-    """Return per label the threshold with the best F1; 0.5 if no row has the label."""
-    found = np.full(truth.shape[1], 0.5)
-    for label in np.flatnonzero(truth.any(0)):
-        order = np.argsort(-probabilities[:, label], kind="stable")
-        ordered = probabilities[order, label]
-        hits = np.cumsum(truth[order, label])
-        f1 = 2 * hits / (np.arange(1, len(order) + 1) + hits[-1])
-        ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-        best = int(ends[np.argmax(f1[ends])])
-        below = ordered[best + 1] if best + 1 < len(ordered) else 0.0
-        found[label] = (ordered[best] + below) / 2  # halfway to the first that is not predicted
-    return found

@@ -448,8 +448,6 @@ class Scatter(Chart):
         label: field to write beside the marks.
         size: field that sets the area of a mark.
         lines: rows with `x`, `value` and, for lines in the colours of the series, the series; else dashed.
-        choice: whether the points are those of one model at a time: the one under the pointer, or that the reader
-            chooses. `value` is then a list with one value per entry of `keys`, None where a model has none.
     """
 
     x: str = "x"
@@ -458,61 +456,37 @@ class Scatter(Chart):
     label: str = ""
     size: str = ""
     lines: Sequence[Row] = ()
-    choice: bool = False
 
     _place = "label"
     _values = "y"
 
     @property
     def entries(self) -> list[Key]:
-        return list(self.keys) if self.choice else super().entries
+        labels = {row.get(self.series) for row in (*self.rows, *self.lines)}
+        return [key for key in self.keys if key.label in labels] or super().entries
 
     def default_height(self) -> int:
         return 320
 
     def words(self) -> str:
-        return f"{len(self.rows):,} points" if self.choice or len(self.rows) > _MOST_WORDS else super().words()
+        return f"{len(self.rows):,} points" if len(self.rows) > _MOST_WORDS else super().words()
 
     def body(self) -> Spec:
         every, many = [*self.rows, *self.lines], len(self.rows) > _MANY_POINTS
-        values = [
-            value for row in every for value in (row["value"] if isinstance(row["value"], list) else [row["value"]])
-        ]
         x = self.x_axis.channel(self.x, (row[self.x] for row in every))
-        at = {"x": x, "y": self.y.channel("value", (value for value in values if value is not None))}
+        at = {"x": x, "y": self.y.channel("value", (row["value"] for row in every))}
         area = {"size": _encode(self.size, "quantitative", scale={"range": [60, 600]}, legend=None)}
         style: Spec = {"size": 42 if many else 80, "opacity": 0.7 if many else 1}
-        points = self.marks(at | (area if self.size else {}), shape=not self.choice, **style)
+        points = self.marks(at | (area if self.size else {}), **style)
         own = any(self.series in row for row in self.lines[:1])
         return self.template(
             "scatter",
             at=at,
-            points=points | ({"transform": self._chosen()} if self.choice else {}),
+            points=points,
             look={**self.look(), "tooltip": None},
             own_lines=own,
             other_lines=bool(self.lines) and not own,
         )
-
-    def data(self) -> list[Spec]:
-        rows = super().data()
-        # Vega computes `value` again whenever the choice changes: it must not be computed from itself.
-        return [{**row, "values": row["value"], "value": None} for row in rows] if self.choice else rows
-
-    def _chosen(self) -> list[Spec]:
-        models, names = [key.key for key in self.keys], [key.label for key in self.keys]
-        which = f"(indexof({models!r}, focus) < 0 ? indexof({models!r}, pick) : indexof({models!r}, focus))"
-        return [
-            {"calculate": f"({names!r})[{which}]", "as": self.series},
-            {"calculate": f"datum.values[{which}]", "as": "value"},
-            {"filter": "isValid(datum.value)"},
-        ]
-
-    def to_dict(self) -> Spec:
-        if not self.choice:
-            return super().to_dict()
-        options = {"options": [key.key for key in self.keys], "labels": [key.label for key in self.keys]}
-        pick = {"name": "pick", "value": self.keys[0].key, "bind": {"input": "select", "name": "points of", **options}}
-        return super().to_dict() | {"params": [pick]}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from unseen.core.files import write_whole
 from unseen.core.identity import to_json as to_json
 from unseen.core.names import printable
@@ -112,14 +110,10 @@ class Merged:
 
     Attributes:
         sources: number of results by source.
-        repeated: number of cells that several sources have.
-        differing: those of them whose metrics are not the same to 1e-4.
     """
 
     results: tuple[Result, ...]
     sources: dict[str, int]
-    repeated: int = 0
-    differing: tuple[str, ...] = ()
 
 
 def merge(sources: Sequence[Path]) -> Merged:
@@ -128,25 +122,13 @@ def merge(sources: Sequence[Path]) -> Merged:
     Raises:
         UnseenError: a source does not exist, cannot be read, or is not a database of results.
     """
-    found: dict[str, list[Result]] = {}
+    newest: dict[str, Result] = {}
     counts: dict[str, int] = {}
     for source in sources:
         with ResultsDatabase(source / FILE_NAME if source.is_dir() else source, read_only=True) as database:
             own = database.latest(include_failed=False)
         counts[str(source)] = len(own)
         for result in own:
-            found.setdefault(result.cell.id, []).append(result)
-    newest = [max(results, key=lambda result: result.recorded) for results in found.values()]
-    repeated = {key: results for key, results in found.items() if len(results) > 1}
-    differing = tuple(key for key, results in repeated.items() if not _agree(results))
-    return Merged(tuple(sorted(newest, key=lambda result: result.recorded)), counts, len(repeated), differing)
-
-
-def _agree(results: Sequence[Result]) -> bool:
-    """Return whether the metrics of several results are the same to 1e-4."""
-    tables = [dict(sorted(result.metrics.items())) for result in results]
-    return all(
-        each.keys() == tables[0].keys()
-        and np.allclose(list(each.values()), list(tables[0].values()), 1e-4, 1e-4, equal_nan=True)
-        for each in tables
-    )
+            known = newest.setdefault(result.cell.id, result)
+            newest[result.cell.id] = max(known, result, key=lambda each: each.recorded)
+    return Merged(tuple(sorted(newest.values(), key=lambda result: result.recorded)), counts)

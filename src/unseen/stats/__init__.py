@@ -37,6 +37,5 @@ if TYPE_CHECKING:
     from unseen.stats.means import resampling_scale as resampling_scale
     from unseen.stats.means import split_interval as split_interval
     from unseen.stats.resampling import bootstrap as bootstrap
-    from unseen.stats.resampling import bootstrap_share_interval as bootstrap_share_interval
 else:
     __all__, __getattr__, __dir__ = lazy_exports(__name__)

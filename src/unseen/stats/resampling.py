@@ -14,13 +14,10 @@ from numpy.typing import ArrayLike
 
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import LEVEL, Interval, no_interval
-from unseen.stats.means import Mean, share_interval
 
 Statistic = Callable[[FloatArray], FloatArray]
 
 _AT_ONCE = 200  # resamples in memory
-_SHARE_RESAMPLES = 1000  # of the interval of a share
 
 
 def bootstrap(
@@ -42,21 +39,6 @@ def bootstrap(
     return np.concatenate(
         [statistic(generator.multinomial(n, kinds / n, size=size).astype(np.float64)) for size in sizes]
     )
-
-
-def bootstrap_share_interval(statistic: Statistic, n: int, *, size: float) -> Interval:
-    """Return the interval of a statistic from 0 to 1: mid-P with the effective sample size of the bootstrap variance.
-
-    Args:
-        size: number of 0/1 outcomes that the statistic has the information of at least; it gives the interval its
-            width where the statistic is the same on all resamples.
-    """
-    value = float(statistic(np.ones((1, n)))[0])
-    values = bootstrap(statistic, n, resamples=_SHARE_RESAMPLES)
-    values = values[np.isfinite(values)]
-    if len(values) < _SHARE_RESAMPLES / 2 or not np.isfinite(value):
-        return no_interval(value, "the statistic is not defined on most resamples", n=n)
-    return share_interval(Mean(value, float(values.var(ddof=1)), size), n, LEVEL, "mid-P with bootstrap variance")
 
 
 def jackknife_error(without: FloatArray) -> float:

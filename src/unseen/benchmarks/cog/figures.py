@@ -241,16 +241,15 @@ def _image_charts(view: View) -> dict[str, Chart]:
 def _distance_charts(view: View) -> dict[str, Chart]:
     """Return accuracy per unseen concept over its similarity to the nearest seen one.
 
-    Every model has a line; the points are those of the model under the pointer, or of the one that the reader chooses.
+    Every model has a line; the points are those of the first model, because those of all would hide each other.
     """
     models = [model for model in view.keys if model in view.lines]
-    unseen = [score for score in view.concepts if score.level != SEEN and score.model in models]
-    accuracy = {(score.concept, score.model): round(score.accuracy, 4) for score in unseen}
-    concepts = {score.concept: score for score in unseen}
+    first = [score for score in view.concepts if score.level != SEEN and models and score.model == models[0]]
     rows: list[Values] = [
         {"concept": one.name, "level": one.level, "similarity": round(one.similarity, 4), "nearest": one.nearest}
-        | {"value": [accuracy.get((one.concept, model)) for model in models]}
-        for one in sorted(concepts.values(), key=lambda one: (-one.similarity, one.concept))
+        | {"model": one.model, "group": view.keys[one.model].group, "name": view.keys[one.model].label}
+        | {"value": round(one.accuracy, 4)}
+        for one in sorted(first, key=lambda one: (-one.similarity, one.concept))
     ]
     if not rows:
         return {}
@@ -267,7 +266,6 @@ def _distance_charts(view: View) -> dict[str, Chart]:
         x_axis=Axis("similarity to the nearest seen concept", "number"),
         y=Axis("accuracy on the concept"),
         lines=fits,
-        choice=True,
         tooltip=_CONCEPT_TOOLTIP,
         height=340,
     )

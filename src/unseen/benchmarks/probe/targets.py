@@ -28,7 +28,6 @@ from unseen.results.grid import pack_values
 from unseen.results.info import BenchmarkInfo, built_in_info
 from unseen.stats import (
     accuracy_interval,
-    bootstrap_share_interval,
     correlation_interval,
     mean_average_precision_interval,
     mean_interval,
@@ -121,26 +120,17 @@ class MultilabelBenchmark(TargetBenchmark):
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
     ) -> tuple[dict[str, float], Values, Any]:
-        from unseen.metrics.accuracy import f1_scores, label_ranking_precision
+        from unseen.metrics.accuracy import label_ranking_precision
         from unseen.probes.one_vs_rest import evaluate_one_vs_rest
 
         fit = evaluate_one_vs_rest(train, test[0], seed=seed, validation=held, **how)
         truth, scores = test[1], fit.probabilities
-        predicted, images = scores >= fit.thresholds, len(truth)
-        each = average_precisions(truth, scores, np.ones((1, images)))[0]
+        each = average_precisions(truth, scores, np.ones((1, len(truth))))[0]
         per_image = label_ranking_precision(truth, scores)
         known = np.isfinite(each)
 
-        def _f1(name: str, place: int) -> dict[str, float]:
-            found = bootstrap_share_interval(
-                lambda weights: f1_scores(truth, predicted, weights)[place], images, size=float(images)
-            )
-            return bounded(name, found)
-
         metrics = {
             **bounded("map", mean_average_precision_interval(truth, scores)),
-            **_f1("f1_macro", 0),
-            **_f1("f1_micro", 1),
             **bounded("lrap", accuracy_interval(per_image)),
         }
         details = {
@@ -151,7 +141,6 @@ class MultilabelBenchmark(TargetBenchmark):
                 str(name): float(value) if ok else None
                 for name, value, ok in zip(names[: truth.shape[1]], each, known, strict=True)
             },
-            "thresholds": [float(value) for value in fit.thresholds],
             "image_scores": pack_values(per_image),
         }
         return metrics, details, fit
