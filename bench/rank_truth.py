@@ -191,9 +191,9 @@ def _against_start(truth: np.ndarray, start: np.ndarray) -> str:
     gain = 100 * (truth - start)
     moved = np.abs(gain) > 1e-9
     return (
-        f"Fine-tuning left the probe in {moved.sum()} of {gain.size} pairs, "
-        f"{gain[moved].mean() if moved.any() else 0.0:+.1f} points on average there "
-        f"(greatest {gain.max():+.1f}, least {gain.min():+.1f}); over all pairs {gain.mean():+.2f}."
+        f"Fine-tuning left the probe in {moved.sum()} of {gain.size} pairs: "
+        f"{gain[moved].mean() if moved.any() else 0.0:+.1f} points there on average "
+        f"({gain.min():+.1f} to {gain.max():+.1f}), {gain.mean():+.2f} over all pairs."
     )
 
 
