@@ -107,7 +107,7 @@ def main() -> None:
                 (1.0, 0.0),
             ),
             (f"results --study, {TABLE_OF:,} of them", *ask(full, _command("--study", "table")), (5.0, 0.0)),
-            ("results --model", *ask(full, _command("--model", "timm:model-7")), (1.0, 0.0)),
+            ("results --models", *ask(full, _command("--models", "timm:model-7")), (1.0, 0.0)),
             ("results --csv, everything", *ask(full, _command("--csv", str(Path(folder) / "all.csv"))), (0.0, 0.0)),
             ("leaderboard, everything", *ask(full, _command(name="leaderboard")), (10.0, 0.0)),
             ("report, everything", *ask(full, _command(name="report")), (0.0, 300.0)),

@@ -201,7 +201,7 @@ def run(case: Case, folder: Path, table: Path, home: Path) -> None:
     data = f"csv:{table}?label={case.table}" if case.table else str(folder)
     if case.command[0] == "cog":
         data = f"folder:{folder}?wnids={folder.parent / 'wnids.tsv'}"
-    report = ("--report", str(home.parent / "report.html"))
+    report = ("--output", str(home.parent / "report.html"))
     assert main([*case.command, data, "--models", MODEL, *case.options, *report]) == 0
 
 

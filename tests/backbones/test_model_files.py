@@ -288,10 +288,10 @@ def test_plain_paths_are_accepted_as_on_the_command_line(
     assert main(["probe", str(images), "--models", f"mine.pth{options}", "--solver", "ncm"]) == 0
     for given in ("mine.pth", str(checkpoint), f"mine.pth{options}", name):
         capsys.readouterr()
-        assert main(["results", "--model", given]) == 0
+        assert main(["results", "--models", given]) == 0
         assert "mine.pth" in capsys.readouterr().out
-    assert main(["results", "--model", "mime.pth"]) == 2
-    assert main(["results", "forget", "--model", "mine.pth", "--yes"]) == 0
+    assert main(["results", "--models", "mime.pth"]) == 2
+    assert main(["results", "forget", "--models", "mine.pth", "--yes"]) == 0
     with pytest.raises(UnknownNameError, match="'timm:resnet50'"):
         load_backbone("resnet50")
 

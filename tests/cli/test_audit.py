@@ -41,7 +41,7 @@ def test_ambiguous_classes_come_with_their_senses(tmp_path: Path, capsys: pytest
 
 def test_json(classes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "deep" / "audit.json"
-    assert main(["audit", "--classes", str(classes), "--out", str(out)]) == 0
+    assert main(["audit", "--classes", str(classes), "--output", str(out)]) == 0
     content = json.loads(out.read_text())
     assert [row["class"] for row in content["classes"]] == CLASSES
     leopard = content["classes"][0]
@@ -57,7 +57,7 @@ def test_a_mapping_settles_what_was_open(classes: Path, tmp_path: Path, capsys: 
     assert "All classes written to" in capsys.readouterr().err
     mapping.write_text("crane\tn03126707\njetski\t-\n")
     out = tmp_path / "audit.json"
-    assert main(["audit", "--classes", str(classes), "--mapping", str(mapping), "--out", str(out)]) == 0
+    assert main(["audit", "--classes", str(classes), "--mapping", str(mapping), "--output", str(out)]) == 0
     rows = {row["class"]: row for row in json.loads(out.read_text())["classes"]}
     assert rows["crane"]["wnid"] == "n03126707" and rows["crane"]["how"] == "given"
     assert rows["jetski"]["relation"] == "not matched"

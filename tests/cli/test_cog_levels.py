@@ -50,7 +50,7 @@ def own(tmp_path: Path) -> list[str]:
 
 def test_the_paper(counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "levels.json"
-    assert main(["cog", "levels", "--counts", str(counts), "--out", str(out)]) == 0
+    assert main(["cog", "levels", "--counts", str(counts), "--output", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "5,146" in printed and "146 concepts left in the gaps" in printed
     levels = Levels.load(out)
@@ -62,7 +62,7 @@ def test_the_paper(counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     steps = levels.details["funnel"]["steps"]
     assert steps[-1] == {"name": "listed by hand", "dropped": 70, "left": 5146}
     first = out.read_bytes()
-    assert main(["cog", "levels", "--counts", str(counts), "--out", str(out)]) == 0
+    assert main(["cog", "levels", "--counts", str(counts), "--output", str(out)]) == 0
     assert out.read_bytes() == first
 
 
@@ -75,7 +75,7 @@ def test_the_release_without_people_gives_the_same_levels(counts: Path, tmp_path
     winter.write_text("".join(f"{wnid},{count}\n" for wnid, count in kept.items()))
     assert len(read_counts(counts)) - len(kept) > 2000
     for name, file in (("fall", counts), ("winter", winter)):
-        assert main(["cog", "levels", "--counts", str(file), "--out", str(tmp_path / f"{name}.json")]) == 0
+        assert main(["cog", "levels", "--counts", str(file), "--output", str(tmp_path / f"{name}.json")]) == 0
     fall, short = (Levels.load(tmp_path / f"{name}.json") for name in ("fall", "winter"))
     assert len(fall.ids) == 5000
     assert [level.concepts for level in fall.levels] == [level.concepts for level in short.levels]
@@ -86,7 +86,7 @@ def test_an_ontology_asks_for_no_images(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "edges.csv").write_text(EDGES)
     (tmp_path / "seen.txt").write_text("tabby\n")
     run = ["cog", "levels", "--ontology", str(tmp_path / "edges.csv"), "--seen", str(tmp_path / "seen.txt")]
-    sizes = ["--levels", "2", "--size", "2", "--out", str(tmp_path / "levels.json")]
+    sizes = ["--levels", "2", "--size", "2", "--output", str(tmp_path / "levels.json")]
     assert main([*run, *sizes]) == 0, capsys.readouterr().err
     levels = Levels.load(tmp_path / "levels.json")
     assert [level.ids for level in levels.levels] == [("siamese", "poodle"), ("fern", "oak")]
@@ -100,7 +100,7 @@ def test_an_ontology_asks_for_no_images(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_an_ontology_of_ones_own(own: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*own, "--out", str(tmp_path / "levels.json")]) == 0
+    assert main([*own, "--output", str(tmp_path / "levels.json")]) == 0
     levels = Levels.load(tmp_path / "levels.json")
     # dog is above poodle and so no leaf; of the five left one falls in the gap.
     assert [level.ids for level in levels.levels] == [("siamese", "poodle"), ("fern", "oak")]
@@ -111,7 +111,7 @@ def test_an_ontology_of_ones_own(own: list[str], tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize("measure", ["resnik", "wu-palmer"])
 def test_another_measure(own: list[str], tmp_path: Path, measure: str) -> None:
-    assert main([*own, "--measure", measure, "--out", str(tmp_path / "levels.json")]) == 0
+    assert main([*own, "--measure", measure, "--output", str(tmp_path / "levels.json")]) == 0
     assert Levels.load(tmp_path / "levels.json").measure == measure
 
 
@@ -123,7 +123,7 @@ def test_counting_a_folder(own: list[str], tmp_path: Path) -> None:
             (folder / f"{i}.JPEG").touch()
     place = own.index("--counts")
     arguments = [*own[:place], "--images", str(tmp_path / "images"), *own[place + 2 :]]
-    assert main([*arguments, "--out", str(tmp_path / "levels.json")]) == 0
+    assert main([*arguments, "--output", str(tmp_path / "levels.json")]) == 0
     assert len(Levels.load(tmp_path / "levels.json").ids) == 4
 
 
@@ -134,7 +134,7 @@ def test_counting_a_folder(own: list[str], tmp_path: Path) -> None:
         (["--measure", "lim"], "Did you mean 'lin'"),
         (["--drop-subtree", "catt"], "did you mean 'cat'"),
         (["--measure", "text"], "ids only"),
-        (["--out", "/nowhere/x.json"], "cannot write"),
+        (["--output", "/nowhere/x.json"], "cannot write"),
         (["--images", "."], "either --counts FILE or --images FOLDER"),
     ],
 )
@@ -149,6 +149,6 @@ def test_a_root_needs_an_ontology(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_the_file_is_plain_json(own: list[str], tmp_path: Path) -> None:
-    assert main([*own, "--out", str(tmp_path / "levels.json")]) == 0
+    assert main([*own, "--output", str(tmp_path / "levels.json")]) == 0
     content = json.loads((tmp_path / "levels.json").read_text())
     assert content["format"] == "unseen-levels/1" and content["columns"] == ["id", "similarity", "nearest"]

@@ -1,4 +1,4 @@
-"""Help texts: two examples for every command, rare options only on request, old names of options."""
+"""Help texts: two examples for every command, rare options only on request."""
 
 from __future__ import annotations
 
@@ -62,13 +62,6 @@ def test_help_all_shows_rare_options(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_rare_option_works(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "nothing/", "--models", "random:test_resnet", "--part-size", "many"]) == 2
     assert "part_size" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("old", ["--report", "--out", "--page"])
-def test_old_names_of_output_still_work(old: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for written in ([old, "page.html"], [f"{old}=page.html"]):
-        assert main(["probe", "nothing/", "--models", "random:test_resnet", *written]) == 2
-        assert "nothing" in capsys.readouterr().err  # the data, not the option
 
 
 def test_lists_after_one_option() -> None:

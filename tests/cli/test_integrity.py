@@ -160,8 +160,8 @@ def test_one_invalid_row_stops_no_command(
     number = 1 if kind == "metric" else 7
     words = {
         "results": ["results", "--home", home, "--json"],
-        "report": ["report", "--home", home, "--report", home / "page.html"],
-        "leaderboard": ["leaderboard", home, "--out", home / "board.html"],
+        "report": ["report", "--home", home, "--output", home / "page.html"],
+        "leaderboard": ["leaderboard", home, "--output", home / "board.html"],
         "compare": ["compare", "a", "b", "--home", home],
     }[command]
     code, _, err = run(capsys, *words)

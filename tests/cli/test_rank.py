@@ -143,7 +143,7 @@ def test_results_are_filed_under_the_study(
 
 def test_a_page(images: Path, home: Path, tmp_path: Path, small_model: str) -> None:
     page = tmp_path / "rank.html"
-    assert rank(images, "--models", small_model, SECOND, "--report", str(page)) == 0
+    assert rank(images, "--models", small_model, SECOND, "--output", str(page)) == 0
     text = page.read_text(encoding="utf-8")
     assert "Which checkpoint to fine-tune" in text
     assert "random weights: expect" in text

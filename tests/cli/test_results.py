@@ -151,7 +151,7 @@ def test_csv(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--model", "packaged:efficientnet-lite"), "Did you mean 'packaged:efficientnet-lite0'"),
+        (("--models", "packaged:efficientnet-lite"), "Did you mean 'packaged:efficientnet-lite0'"),
         (("--study", "dmeo"), "unknown study 'dmeo'. Did you mean 'demo'?"),
         (("--metric", "topl"), "unknown metric 'topl'. Did you mean"),
         (("--json", "--csv", "-"), "only one of --json and the formats with - can go to standard output"),
@@ -191,7 +191,7 @@ def test_a_table_of_eighty_columns_breaks_no_id(
     assert all(f"photos-{number}" in out for number in range(6)), "every dataset, without its folder"
     table = out.partition("1 cell failed")[0]
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
-    _, out, _ = run(capsys, "--home", tmp_path, "--model", models[0])
+    _, out, _ = run(capsys, "--home", tmp_path, "--models", models[0])
     assert all(f"photos-{number}" in out for number in range(6)), "one model: rows and columns are exchanged"
     with ResultsDatabase(tmp_path / FILE_NAME) as database:
         for shots in (1, 2, 4):
@@ -212,7 +212,7 @@ def test_a_table_of_eighty_columns_breaks_no_id(
 def test_forget(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(capsys, "forget", "--home", home)[::2] == (
         2,
-        "unseen: error: choose what to forget: --study, --model, --benchmark, --dataset, --failed, or several.\n",
+        "unseen: error: choose what to forget: --study, --models, --benchmark, --dataset, --failed, or several.\n",
     )
     code, _, err = run(capsys, "forget", "--study", "dmeo", "--home", home)
     assert (code, "Did you mean 'demo'" in err) == (2, True)
@@ -223,7 +223,7 @@ def test_forget(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert run(capsys, "forget", "--failed", "--yes", "--home", home)[1] == "No matching results.\n"
     monkeypatch.setattr("typer.confirm", lambda question: "Forget 12 results, of study demo" in question and False)
     assert run(capsys, "forget", "--study", "demo", "--home", home)[1] == "Nothing was forgotten.\n"
-    code, out, _ = run(capsys, "forget", "--study", "demo", "--model", "random:resnet18", "-y", "--home", home)
+    code, out, _ = run(capsys, "forget", "--study", "demo", "--models", "random:resnet18", "-y", "--home", home)
     assert (code, out) == (0, "6 results forgotten.\n")
     _, out, _ = run(capsys, "--home", home, "--csv", "-")
     assert len(out.splitlines()) == 1 + 6 * 4 + 2
@@ -287,14 +287,14 @@ def test_the_run_record_of_a_cell(home: Path, capsys: pytest.CaptureFixture[str]
         f"{bad.name} of train: {bad.reason}",
     ):
         assert words in out
-    code, out, _ = run(capsys, "record", "--model", "timm:x", "--json", "--home", home)
+    code, out, _ = run(capsys, "record", "--models", "timm:x", "--json", "--home", home)
     (found,) = json.loads(out)
     assert found["id"] == cell.id and found["record"]["dropped"][0]["name"] == bad.name
-    rows = json.loads(run(capsys, "--json", "--model", "timm:x", "--home", home)[1])
+    rows = json.loads(run(capsys, "--json", "--models", "timm:x", "--home", home)[1])
     assert [row["record"]["findings"] for row in rows] == [["1 unreadable image"]]
-    (row,) = csv.DictReader(io.StringIO(run(capsys, "--csv", "-", "--model", "timm:x", "--home", home)[1]))
+    (row,) = csv.DictReader(io.StringIO(run(capsys, "--csv", "-", "--models", "timm:x", "--home", home)[1]))
     assert row["findings"] == "1 unreadable image"
-    latex = run(capsys, "--latex", "-", "--model", "timm:x", "--home", home)[1]
+    latex = run(capsys, "--latex", "-", "--models", "timm:x", "--home", home)[1]
     assert r"{\footnotesize Run record: 1 unreadable image.}" in latex
 
 

@@ -20,7 +20,7 @@ def store(home: Path, study: str, results: list[Result]) -> None:
 
 def test_cog_chart_draws_the_chosen_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store(tmp_path, "cog", two_runs())
-    chart = ["cog", "chart", "levels", "--out", str(tmp_path / "levels.svg"), "--home", str(tmp_path)]
+    chart = ["cog", "chart", "levels", "--output", str(tmp_path / "levels.svg"), "--home", str(tmp_path)]
     assert main(chart) == 2
     assert "--setting levels=3" in capsys.readouterr().err
     assert main([*chart, "--setting", "levels=3"]) == 0

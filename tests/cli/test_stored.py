@@ -205,12 +205,12 @@ def test_scores_without_intervals_are_ordered_by_value_and_claim_nothing(
     assert {row[-1].place for row in board.rows} == {None}
     folder = stored(tmp_path / "scores", results)
     page = tmp_path / "board.html"
-    assert main(["leaderboard", "--home", str(folder), "--markdown", "-", "--out", str(page)]) == 0
+    assert main(["leaderboard", "--home", str(folder), "--markdown", "-", "--output", str(page)]) == 0
     out = capsys.readouterr().out
     assert "**" not in out.partition("|")[2] and "by value" in out
     assert "Values have no confidence interval: they are ordered by value" in out
     assert "they are ordered by value, and differences are not tested" in page.read_text()
-    assert main(["leaderboard", "--home", str(folder), "--json", "--out", str(page)]) == 0
+    assert main(["leaderboard", "--home", str(folder), "--json", "--output", str(page)]) == 0
     (row, *_) = json.loads(capsys.readouterr().out)[0]["rows"]
     assert row["id"] == "c:good" and not any("place" in cell for cell in row["cells"])
 
@@ -224,7 +224,7 @@ def test_a_column_with_one_untested_value_is_ordered_by_value() -> None:
 def test_a_leaderboard_of_two_homes(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = stored(tmp_path / "other", [probe("timm:resnet18", 1), probe(A, 1)])
     page = tmp_path / "board.html"
-    assert main(["leaderboard", str(home), str(other), "--out", str(page), "--json"]) == 0
+    assert main(["leaderboard", str(home), str(other), "--output", str(page), "--json"]) == 0
     (board,) = json.loads(capsys.readouterr().out)
     assert "timm:resnet18" in [row["id"] for row in board["rows"]]
     text = page.read_text()

@@ -164,15 +164,15 @@ def test_charts_of_published_methods_need_no_results(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "pairs.svg"
-    assert main(["vtab", "chart", "pairs", "--out", str(out), "--size", "full"]) == 0
+    assert main(["vtab", "chart", "pairs", "--output", str(out), "--size", "full"]) == 0
     shown = capsys.readouterr().out
     assert "Sup-100% less From-Scratch" in shown
     for path in (out, tmp_path / "pairs-2.svg"):  # of both sweeps
         assert path.stat().st_size > 5000
         assert f"{path}: " in shown
-    assert main(["vtab", "chart", "metrics", "--out", str(out)]) == 2
+    assert main(["vtab", "chart", "metrics", "--output", str(out)]) == 2
     assert "unseen vtab run" in capsys.readouterr().err
-    assert main(["vtab", "chart", "pears", "--out", str(out)]) == 2
+    assert main(["vtab", "chart", "pears", "--output", str(out)]) == 2
     assert "Did you mean 'pairs'" in capsys.readouterr().err
 
 
@@ -183,8 +183,8 @@ def test_own_results_are_drawn_analysed_and_written_to_a_page(
     models = [small_model, "random:test_efficientnet?size=32", "random:test_resnet?size=32"]
     assert main([*arguments, "--models", ",".join(models)]) == 0
     out = tmp_path / "metrics.svg"
-    assert main(["vtab", "chart", "metrics", "--study", "vtab", "--out", str(out)]) == 0
-    assert main(["vtab", "chart", "scale", "--study", "vtab", "--out", str(out)]) == 0
+    assert main(["vtab", "chart", "metrics", "--study", "vtab", "--output", str(out)]) == 0
+    assert main(["vtab", "chart", "scale", "--study", "vtab", "--output", str(out)]) == 0
     assert "Larger models" in capsys.readouterr().out
 
 

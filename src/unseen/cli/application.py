@@ -1,4 +1,4 @@
-"""The table of commands, and Typer's commands with list options (`--models a b`), rare options, aliases and examples.
+"""The table of commands, and Typer's commands with list options (`--models a b`), rare options and examples.
 
 `unseen` imports the module of a command when the command runs, so a module may import what it needs at its top.
 `examples.toml` has the examples of each command.
@@ -36,12 +36,6 @@ from unseen.core.identity import Values, choices_of, is_many, kinds_of
 from unseen.core.registry import load_object
 from unseen.results.info import BENCHMARKS, info_of
 
-#: Names of options in 0.1, which still work where a command has the new name.
-ALIASES = {"--report": "--output", "--out": "--output", "--page": "--output", "--model": "--models"}
-
-#: Placeholders for values of a type.
-_PLACEHOLDERS = {"int": "N", "float": "X", "path": "FILE"}
-
 
 @cache
 def examples() -> dict[str, list[str]]:
@@ -56,7 +50,7 @@ else:
 
 
 class _Help(_Base):
-    """What commands and groups share: flags without a type, `--help-all`, aliases and examples."""
+    """What commands and groups share: flags without a type, `--help-all` and examples."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         found = super().get_params(ctx)
@@ -68,10 +62,8 @@ class _Help(_Base):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         options = [each for each in self.get_params(ctx) if isinstance(each, TyperOption)]
-        names = {name for each in options for name in (*each.opts, *each.secondary_opts)}
         several = {name for each in options if each.multiple for name in each.opts}
-        known = [_renamed(argument, names) for argument in args]
-        return super().parse_args(ctx, spread_lists(known, several, getattr(self, "commands", ())))
+        return super().parse_args(ctx, spread_lists(args, several, getattr(self, "commands", ())))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self.rich_markup_mode = None  # plain text: no boxes, and the same lines at any width
@@ -81,37 +73,20 @@ class _Help(_Base):
                 formatter.write("".join(f"  {line}\n" for line in lines))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write one section per panel, `--help` last, then the commands of a group."""
-        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        """Write one section per panel, then the commands of a group."""
+        panels: dict[str, list[tuple[str, str]]] = {}
         for each in self.get_params(ctx):
             if record := each.get_help_record(ctx):
-                kind = (
-                    "Help"
-                    if each.name in ("help", "help_all")
-                    else "Options"
-                    if each.opts[0][0] == "-"
-                    else "Arguments"
-                )
-                panel = getattr(each, "rich_help_panel", None) or kind
-                panels.setdefault(panel, []).append((_heading(record[0]), record[1]))
-        panels["Help"] = panels.pop("Help")
+                panel = getattr(each, "rich_help_panel", None) or ("Options" if record[0][0] == "-" else "Arguments")
+                panels.setdefault(panel, []).append(record)
         if isinstance(self, TyperGroup):
             commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
             panels["Commands"] = [
                 (name, command.get_short_help_str(limit=100)) for name, command in commands if command
             ]
         for title, rows in panels.items():
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows, col_max=26)
-
-
-def _heading(text: str) -> str:
-    """Return an option or argument as Typer writes it, with a placeholder in place of the type of its value."""
-    name, _, kind = text.partition(" <")
-    if not kind:
-        return text
-    return name if not name.startswith("-") else f"{name} {_PLACEHOLDERS.get(kind.strip('>').split()[0], 'TEXT')}"
+            with formatter.section(title):
+                formatter.write_dl(rows, col_max=26)
 
 
 class Group(_Help, TyperGroup):
@@ -145,13 +120,6 @@ def _help_all() -> Any:
     (made,) = _typer_command(function).params
     made.expose_value, made.metavar = False, ""
     return made
-
-
-def _renamed(argument: str, names: Collection[str]) -> str:
-    """Return an argument with the present name of its option."""
-    name, equals, value = argument.partition("=")
-    new = ALIASES.get(name, "")
-    return f"{new}{equals}{value}" if name not in names and new in names else argument
 
 
 def make_command(name: str, target: Any, text: str) -> object:

@@ -151,7 +151,7 @@ def forget(
     """Remove results for good, after a question. The next run of their study computes them again."""
     names = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
     if not any((*names.values(), failed)):
-        raise UsageError("choose what to forget: --study, --model, --benchmark, --dataset, --failed, or several.")
+        raise UsageError("choose what to forget: --study, --models, --benchmark, --dataset, --failed, or several.")
     with selected(home, names) as (database, chosen):
         number, path = database.count(**chosen, failed=failed), database.path
     if not number:

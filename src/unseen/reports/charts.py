@@ -152,7 +152,6 @@ class Chart:
         tooltip: fields to show on hover, with their titles.
         height: in pixels; by the number of rows if 0.
         width: in pixels; as wide as the page allows if 0.
-        hollow: field that is true for points that are not filled.
     """
 
     rows: Sequence[Row] = ()
@@ -161,7 +160,6 @@ class Chart:
     tooltip: Mapping[str, str] = field(default_factory=dict)
     height: int = 0
     width: int = 0
-    hollow: str = ""
 
     #: The attribute with the field that names the place of a row, and the attribute with the axis of the values.
     _place: ClassVar[str] = ""
@@ -272,14 +270,10 @@ class Chart:
             fields[self.series] = "model"
         return [_encode(name, title=title) for name, title in fields.items() if name in occurring]
 
-    def marks(self, at: Spec, *, shape: bool = True, **style: Any) -> Spec:
-        """Return a layer of points, hollow where the rows say so."""
-        look = self.look(shape=shape)
-        if self.hollow:
-            look["fillOpacity"] = {"condition": {"test": f"datum.{self.hollow}", "value": 0}, "value": 1}
-            look["fill"] = {**look["color"], "legend": None}
-        mark = {"type": "point", "filled": not self.hollow, "strokeWidth": 2 if self.hollow else 0}
-        return {"mark": mark | style, "encoding": {**at, **look}}
+    def marks(self, at: Spec, **style: Any) -> Spec:
+        """Return a layer of points."""
+        mark = {"type": "point", "filled": True, "strokeWidth": 0}
+        return {"mark": mark | style, "encoding": {**at, **self.look(shape=True)}}
 
     @property
     def dodged(self) -> bool:
@@ -314,7 +308,6 @@ class Dots(Chart):
         above: whether names stand above their row, which then has the whole width, with `shown` on the right if a row
             has one value; else they stand on the left.
         chance: value of guessing: a dashed line, unless it is so far from the values that it would squeeze them.
-        rule: value of a solid vertical line, such as 0 for differences.
         joined: whether a grey bar joins the values of a row.
         seeds: field with a list of the values of single seeds, drawn as ticks.
     """
@@ -324,7 +317,6 @@ class Dots(Chart):
     order: Sequence[str] = ()
     above: bool = False
     chance: float | None = None
-    rule: float | None = None
     joined: bool = False
     seeds: str = ""
 
@@ -398,7 +390,6 @@ class Lines(Chart):
         band_text: words at the band.
         points: whether values have marks.
         steps: whether a value holds until the next one.
-        path: field to connect points by; by the x axis if "".
     """
 
     x: str = "x"
@@ -409,7 +400,6 @@ class Lines(Chart):
     band_text: str = ""
     points: bool = True
     steps: bool = False
-    path: str = ""
 
     _place = "x"
     _values = "y"
@@ -431,7 +421,6 @@ class Lines(Chart):
             low=low,
             high=high,
             intervals=intervals,
-            path={"order": _encode(self.path, "quantitative")} if self.path else {},
             steps={"interpolate": "step-after"} if self.steps else {},
             thickness=2.4 if few else 1.6,
             points=self.marks({**at, "y": y}, size=70 if few else 36) if self.points else None,

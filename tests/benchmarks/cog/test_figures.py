@@ -212,7 +212,7 @@ def test_commands_draw_files(kind: str, many: list[Result], tmp_path: Path, caps
         for result in many[: 3 * len(many) // 31]:
             database.append("cog", result)
     out = tmp_path / "chart.svg"
-    assert main(["cog", "chart", kind, "--out", str(out), "--home", str(tmp_path), "--models", "cog:*"]) == 0
+    assert main(["cog", "chart", kind, "--output", str(out), "--home", str(tmp_path), "--models", "cog:*"]) == 0
     assert out.stat().st_size > 2000
     assert "NaN" not in out.read_text(encoding="utf-8")
     assert f"Chart: {out}" in capsys.readouterr().out

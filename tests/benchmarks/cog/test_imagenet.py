@@ -68,7 +68,7 @@ def tree(tree_module: ModuleType, tmp_path: Path, home: Path, monkeypatch: pytes
         monkeypatch.setenv("UNSEEN_COG_LEVELS", str(tmp_path / "levels.json"))
         size = str((len(made.others) - len(made.short)) // 6)
         levels = ["cog", "levels", "--images", str(made.in21k), "--min-images", "8", "--size", size]
-        assert main([*levels, "--out", str(tmp_path / "levels.json")]) == 0
+        assert main([*levels, "--output", str(tmp_path / "levels.json")]) == 0
         return made
 
     return make
@@ -247,7 +247,7 @@ def test_from_a_root_to_a_page(
 
     # Concepts short of images never enter a level.
     code = main(
-        ["cog", "levels", "--images", str(tree.in21k), "--min-images", "8", "--size", "50", "--out", str(levels)]
+        ["cog", "levels", "--images", str(tree.in21k), "--min-images", "8", "--size", "50", "--output", str(levels)]
     )
     assert code == 0, capsys.readouterr().err
     chosen = {row[0] for level in json.loads(levels.read_text())["levels"] for row in level["concepts"]}
@@ -273,13 +273,13 @@ def test_from_a_root_to_a_page(
     page = (home / "reports" / "cog.html").read_text()
     assert "Top-1 by level" in page
 
-    assert main(["cog", "chart", "finetune", "--out", str(tmp_path / "none.svg")]) == 2
+    assert main(["cog", "chart", "finetune", "--output", str(tmp_path / "none.svg")]) == 2
     assert "unseen cog finetune" in capsys.readouterr().err
     for kind in ("levels", "relative", "few-shot", "few-shot-relative", "distance", "images"):
         chart = tmp_path / f"{kind}.svg"
-        assert main(["cog", "chart", kind, "--out", str(chart)]) == 0, capsys.readouterr().err
+        assert main(["cog", "chart", kind, "--output", str(chart)]) == 0, capsys.readouterr().err
         assert chart.read_text().startswith("<svg")
-    assert main(["cog", "chart", "pie", "--out", str(tmp_path / "x.svg")]) == 2
+    assert main(["cog", "chart", "pie", "--output", str(tmp_path / "x.svg")]) == 2
     capsys.readouterr()
 
     assert main(run) == 0

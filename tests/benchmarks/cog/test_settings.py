@@ -61,7 +61,7 @@ def test_two_runs_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture
     with ResultsDatabase(tmp_path / FILE_NAME) as database:
         for result in results:
             database.append("cog", result)
-    chart = ["cog", "chart", "levels", "--out", str(tmp_path / "levels.svg"), "--home", str(tmp_path)]
+    chart = ["cog", "chart", "levels", "--output", str(tmp_path / "levels.svg"), "--home", str(tmp_path)]
     assert main(chart) == 2
     err = capsys.readouterr().err
     assert "levels 3, solver ncm" in err

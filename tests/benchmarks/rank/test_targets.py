@@ -76,7 +76,7 @@ def test_several_labels_through_the_command_and_its_page(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["rank", f"csv:{folder}/tags.csv?label=tags&target=several", "--models", GOOD, POOR]
-    arguments += ["--home", str(tmp_path), "--json", "--report", str(tmp_path / "page.html")]
+    arguments += ["--home", str(tmp_path), "--json", "--output", str(tmp_path / "page.html")]
     assert main(arguments) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["measure"] == "precision" and told["classes"] == 2

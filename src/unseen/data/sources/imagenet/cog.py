@@ -30,7 +30,7 @@ from unseen.data.dataset import Split
 from unseen.data.sources.imagenet.tree import ImageTree, join_split, some
 from unseen.data.subset import draw_order, rank_in_class
 
-#: The format of files that `unseen cog levels --out` writes.
+#: The format of files that `unseen cog levels --output` writes.
 LEVELS_FORMAT = "unseen-levels/1"
 
 
@@ -60,8 +60,8 @@ Lists = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 def read_levels(path: str | PathLike[str]) -> dict[str, list[str]]:
     """Read the concepts of each level, by the level's name in lower case, such as "l1".
 
-    Read are: what `unseen cog levels --out` writes; JSON of {"L1": ["n01440764", ...], ...} or of a list of such lists;
-    and the authors' `cog_levels_mapping_file.pkl`.
+    Read are: what `unseen cog levels --output` writes; JSON of {"L1": ["n01440764", ...], ...} or of a list of such
+    lists; and the authors' `cog_levels_mapping_file.pkl`.
     """
     content = _read(Path(path), "levels")
     if isinstance(content, Mapping) and content.get("format") == LEVELS_FORMAT:
