@@ -18,6 +18,7 @@ import tempfile
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -399,6 +400,7 @@ def _checkpoints() -> list[Reader]:
     ]
 
 
+@cache
 def _small_network() -> str:
     """Register a network of 24 tensors with timm, so that an input takes milliseconds; return its name."""
     from unseen.backbones.sources.timm import _registered
