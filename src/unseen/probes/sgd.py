@@ -26,9 +26,6 @@ from unseen.probes.rows import LabelledRows, rows_fit
 from unseen.probes.softmax import WORTHWHILE, times_transposed
 from unseen.probes.solvers import MEMORY_LIMIT, Protocol
 
-#: Steps whose rows `BatchOrder` counts together.
-_COUNTED = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -186,23 +183,16 @@ class BatchOrder:
         self.count, self.batch_size, self.seed = count, batch_size, seed
         self._order = lru_cache(maxsize=4)(self._epoch_order)
 
-    def positions(self, step: int) -> IntArray:
-        """Return the rows (batch_size,) of a step; one may occur twice if the batch reaches into the next epoch."""
-        return self._stretch(step * self.batch_size, (step + 1) * self.batch_size)
-
     def counts(self, steps: int) -> Pixels:
         """Return (steps, count): how often each row is in the batch of each step."""
         found = np.empty((steps, self.count), np.uint8)
-        for first in range(0, steps, _COUNTED):
-            last = min(first + _COUNTED, steps)
-            rows = self._stretch(first * self.batch_size, last * self.batch_size).reshape(-1, self.batch_size)
-            places = rows + self.count * np.arange(last - first)[:, None]
-            times = np.bincount(places.reshape(-1), minlength=(last - first) * self.count)
-            found[first:last] = times.reshape(last - first, self.count)
+        for step in range(steps):
+            found[step] = np.bincount(self.positions(step), minlength=self.count)
         return found
 
-    def _stretch(self, begin: int, end: int) -> IntArray:
-        """Return rows `begin` to `end` of all epochs, one after the other."""
+    def positions(self, step: int) -> IntArray:
+        """Return the rows (batch_size,) of a step; one may occur twice if the batch reaches into the next epoch."""
+        begin, end = step * self.batch_size, (step + 1) * self.batch_size
         starts = range(begin // self.count * self.count, end, self.count)
         return np.concatenate([self._order(at // self.count)[max(begin - at, 0) : end - at] for at in starts])
 

@@ -61,6 +61,7 @@ class TransformersSource(BackboneSource):
         self._place(name)
 
     def load(self, name: ModelName) -> Backbone:
+        self.check(name)
         place, revision = self._place(name)
         return load_transformers(place, name, revision)
 
@@ -205,10 +206,10 @@ def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel
     lacking = [*info.get("missing_keys", ()), *(str(each[0]) for each in info.get("mismatched_keys", ()))]
     pooler = built.loaded.layer == _LAYERS["pooled"]
     missing = sorted(n for n in map(str, lacking) if pooler or ".pooler." not in f".{n}")
-    files = [path.name for path in Path(place).glob("*") if path.suffix in (".safetensors", ".bin")]
+    files = list_weights(Path(place)) if Path(place).is_dir() else []
     return replace(
         built.loaded,
-        file=files[0] if len(files) == 1 else Path(place).name if Path(place).is_dir() else place,
+        file=files[0].name if len(files) == 1 else Path(place).name if files else place,
         matched=len(built.module.state_dict()) - len(set(lacking)),
         missing=tuple(missing),
         unused=tuple(sorted(map(str, info.get("unexpected_keys", ())))),
