@@ -235,7 +235,7 @@ class RandomSource(BackboneSource):
     def cards(self) -> Iterator[ModelCard]:
         yield ModelCard(
             id="random:tf_efficientnet_lite0",
-            name="tf_efficientnet_lite0, random weights",
+            name="EfficientNet-Lite0, random weights",
             group="reference",
             architecture="tf_efficientnet_lite0",
             notes="from-scratch reference",
@@ -251,7 +251,9 @@ class RandomSource(BackboneSource):
         source, wanted = architecture(name.rest, name)
         torch.manual_seed(_seed(name))  # of the generator that `load_backbone` restores
         built = source.build(wanted)
-        card = replace(built.card, id=str(name), name=f"{wanted.rest}, random weights", group="reference")
+        listed = {card.id: card.name for card in self.cards()}  # one name, listed or loaded
+        label = listed.get(str(name), f"{wanted.rest}, random weights")
+        card = replace(built.card, id=str(name), name=label, group="reference")
         return replace(built, card=card)
 
     def revision(self, name: ModelName) -> str:

@@ -108,8 +108,7 @@ def may_hold_several_networks(path: Path) -> bool:
     with guarded(path.name, "a checkpoint", error=CheckpointError), path.open("rb") as stream:
         names = stream.read(_LONGEST_PICKLE)
         if names.startswith(b"PK"):
-            with zipfile.ZipFile(path) as archive:
-                names = b"".join(archive.open(n).read(_LONGEST_PICKLE) for n in _members(archive, "data.pkl"))
+            names = _zipped_pickle(stream, path.name)
     return _NETWORKS.search(names) is not None
 
 
