@@ -67,9 +67,6 @@ def pickled_names(stream: BinaryIO, file: str) -> list[str] | None:
             return list(_globals(io.BytesIO(content))) if len(content) <= _LONGEST_PICKLE else None
         if start == _LEGACY:
             return [name for _ in range(_LEGACY_PICKLES) for name in _globals(stream)]
-        stream.seek(257)
-        if stream.read(5) == b"ustar":  # a tar archive, as torch wrote before version 0.1.10
-            return None
         raise CheckpointError(
             f"{file} cannot be read as a checkpoint: it is damaged, or not a file that torch.save or safetensors wrote."
         )

@@ -71,7 +71,11 @@ def evaluate_probe(
         chosen = replace(chosen, memory_limit=memory_limit)
     elif where.type == "cuda":
         chosen = replace(chosen, memory_limit=device_memory(where))
-    name, counts, numbers = solver_name(solver), _several_shots(shots), _several_seeds(seeds)
+    name, counts, numbers = (
+        solver_name(solver),
+        list(dict.fromkeys([shots] if isinstance(shots, int | str) else shots)),
+        _several_seeds(seeds),
+    )
 
     pair = _checked(train_features, train_labels, "training")
     if (validation_features is None) != (validation_labels is None):
@@ -99,12 +103,6 @@ def evaluate_probe(
 def device_memory(device: torch.device) -> int:
     """Return the bytes that working copies may take on a GPU: 80 % of what is free."""
     return int(0.8 * torch.cuda.mem_get_info(device)[0])
-
-
-def _several_shots(shots: Shots | Sequence[Shots]) -> list[Shots]:
-    if isinstance(shots, int | str):
-        shots = [shots]
-    return list(dict.fromkeys(shots))
 
 
 def _several_seeds(seeds: int | Sequence[int]) -> list[int]:

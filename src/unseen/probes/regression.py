@@ -46,15 +46,11 @@ class _Path:
     basis: FloatArray
     inside: FloatArray
 
-    def shrinking(self, penalties: Sequence[float]) -> FloatArray:
-        """Return (d, penalties): 1 / (s + l)."""
-        strength = np.asarray(penalties) * max(float(self.spectrum.mean()), 1e-300)
-        return np.asarray(1 / (self.spectrum[:, None] + strength[None]))
-
     def predict(self, block: FloatArray, penalties: Sequence[float]) -> tuple[FloatArray, FloatArray]:
         """Return predictions (rows, penalties), and the weight of each training row in its own prediction."""
         z = (block - self.mean) @ self.basis
-        shrinking = self.shrinking(penalties)
+        strength = np.asarray(penalties) * max(float(self.spectrum.mean()), 1e-300)
+        shrinking = 1 / (self.spectrum[:, None] + strength)
         return z @ (shrinking * self.inside[:, None]) + self.level, (z**2) @ shrinking / self.count + 1 / self.count
 
 

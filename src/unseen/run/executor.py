@@ -109,12 +109,12 @@ def devices() -> list[str]:
     return [str(i) for i in range(len(list(_DRIVER.iterdir())))] if _DRIVER.is_dir() else []
 
 
-def environment(number: int, count: int, found: list[str] | None = None) -> dict[str, str]:
+def environment(number: int, count: int) -> dict[str, str]:
     """Return the environment variables of process `number` of `count`: one device, and its share of the cores.
 
     Processes that see all devices would all use the first.
     """
-    found = devices() if found is None else found
+    found = devices()
     several = len(found) > 1
     device = {VARIABLE: found[number % len(found)], ALL_CUDA_VARIABLE: ",".join(found)} if several else {}
     return {**device, "OMP_NUM_THREADS": str(threads_each(count))}
@@ -215,8 +215,7 @@ class LocalEngine:
         self._workers = self._make_workers()
 
     def _make_workers(self) -> list[_Worker]:
-        found = devices()
-        return [_Worker(environment(number, self.slots, found)) for number in range(self.slots) if self.slots > 1]
+        return [_Worker(environment(number, self.slots)) for number in range(self.slots) if self.slots > 1]
 
     def shares(self, home: Path) -> bool:
         return True
