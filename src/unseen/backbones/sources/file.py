@@ -124,9 +124,9 @@ def _head_classes(tensors: Mapping[str, Tensor], prefix: str, head: str, model: 
     """Return the number of classes of the file's head if it is another class head than the architecture's."""
     weight = tensors.get(f"{prefix}{head}.weight")
     own: Any = model.get_submodule(head).weight
-    if weight is None or weight.ndim != own.ndim:
+    if weight is None or weight.shape == own.shape or weight.shape[1:] != own.shape[1:]:
         return None
-    return int(weight.shape[0]) if weight.shape != own.shape and weight.shape[1:] == own.shape[1:] else None
+    return int(weight.shape[0])
 
 
 def _check(report: LoadedModel, outside: tuple[str, ...], path: Path, architecture: str, *, partial: bool) -> None:

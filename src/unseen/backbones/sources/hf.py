@@ -12,7 +12,8 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -106,7 +107,7 @@ def load_transformers(place: str, name: ModelName, revision: str | None = None) 
     """Load a model from a folder or the hub, with its image processor."""
     transformers = _transformers()
     trust = name.flag("trust_remote_code")
-    with _quiet(), guarded(name, "a model of images", error=BackboneError):
+    with guarded(name, "a model of images", error=BackboneError):
         if not trust:
             _check_folder(_fetch(place, revision), name)
         more = {"revision": revision, "trust_remote_code": trust}
@@ -350,23 +351,14 @@ def agrees(own: CallableTransform, record: Preprocessing) -> bool:
     return bool(np.abs(ours - own(image)).max() < 1.5 * grey)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the progress bars and advice of transformers."""
-    logs = _transformers().utils.logging
-    level, bars = logs.get_verbosity(), getattr(logs, "is_progress_bar_enabled", lambda: True)()
-    logs.set_verbosity_error()
-    logs.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logs.set_verbosity(level)
-        if bars:
-            logs.enable_progress_bar()
-
-
 def _transformers() -> Any:
+    """Import transformers; without its progress bars and advice, unless the user has imported it."""
+    first = "transformers" not in sys.modules
     # Some networks fetch compiled code from the hub as soon as they are imported; no name asks for that.
     os.environ.setdefault("USE_HUB_KERNELS", "0")
     ensure_torchvision()
-    return import_extra("transformers", "hf")
+    library: Any = import_extra("transformers", "hf")
+    if first:
+        library.utils.logging.set_verbosity_error()
+        library.utils.logging.disable_progress_bar()
+    return library
