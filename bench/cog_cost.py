@@ -80,7 +80,7 @@ def count_passes(folder: Path) -> tuple[int, int]:
 
     logistic.follow_path = counting
     try:
-        evaluate_probe(stored, None, stored.features[:100], stored.labels[:100], seeds=1)
+        evaluate_probe(stored.features, stored.labels, stored.features[:100], stored.labels[:100], seeds=1)
     finally:
         logistic.follow_path = walk
     return counted[0], counted[1]

@@ -117,7 +117,7 @@ def shard_all(folder: Path, workers: int, images: Path, model: str, how: Extract
     cells = tuple(make_benchmark("probe", {"seeds": [1]}).plan(model, f"folder:{images}"))
     task = Task(home, "s", how, make_benchmark("probe", {"seeds": [1]}), cells)
     fail: Callable[[Any, str], Any] = lambda _item, reason: sys.exit(reason)  # noqa: E731
-    try:
+    with pool:
         warm = replace(task, home=folder / f"warm-{workers}")
         found = next(iter(list(pool.map(describe_features, [warm] * workers, lost=fail)))).entries
         some = [
@@ -138,8 +138,6 @@ def shard_all(folder: Path, workers: int, images: Path, model: str, how: Extract
         list(pool.map(extract_batch, shards, lost=fail))
         wall = time.perf_counter() - began
         after = dict(pool.map(cpu_of, [str(seen[1])] * workers, lost=fail))
-    finally:
-        pool.close()
     assert all(FeatureStore(home / "features").holds(key) for one in described for key in one.keys.values())
     return Took(wall, sum(after.values()) - sum(before.values()))
 

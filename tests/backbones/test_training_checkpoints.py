@@ -123,6 +123,6 @@ def test_an_architecture_that_is_not_named_is_guessed(tmp_path: Path) -> None:
     torch.save(models.mobilenet_v2(weights=None).state_dict(), tmp_path / "mobile.pth")
     assert "torchvision:mobilenet_v2" in load_backbone(f"file:{tmp_path}/mobile.pth").notes[0]
     torch.save({"strange.weight": torch.zeros(3, 3)}, tmp_path / "strange.pth")
-    with pytest.raises(CheckpointError, match=r"none that is known.*Name it: strange\.pth\?arch=timm:NAME"):
+    with pytest.raises(CheckpointError, match=r"fit no known architecture.*Name it: strange\.pth\?arch=timm:NAME"):
         load_backbone(f"file:{tmp_path}/strange.pth")
     assert np.isfinite(expected.numpy()).all()

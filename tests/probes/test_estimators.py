@@ -62,6 +62,12 @@ class Store:
     def __getitem__(self, rows):
         return self._table[rows]
 
+    def __len__(self):
+        return len(self._table)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._table, dtype)
+
 
 @pytest.mark.parametrize("probe", [LinearProbe(memory_limit=0), RidgeProbe(), KnnProbe(), NearestMeanProbe()])
 def test_stores_and_maps_are_read_like_arrays(sample, tmp_path, probe):
@@ -74,7 +80,7 @@ def test_stores_and_maps_are_read_like_arrays(sample, tmp_path, probe):
     for rows in (mapped, Store(table)):
         fitted = clone(probe).fit(rows, sample.train_labels)
         np.testing.assert_array_equal(fitted.predict(Store(sample.test)), expected)
-    with pytest.raises(DataError, match="fitted on 24"):
+    with pytest.raises(DataError, match="expecting 24 features"):
         fitted.predict(Store(sample.test[:, :5]))
 
 
@@ -85,7 +91,7 @@ def test_bad_input_is_our_own_error(sample):
         LinearProbe().fit(broken, sample.train_labels)
     with pytest.raises(DataError, match="one class"):
         LinearProbe().fit(sample.train, np.ones(400))
-    with pytest.raises(DataError, match="labels"):
+    with pytest.raises(DataError, match="inconsistent numbers"):
         LinearProbe().fit(Store(sample.train), sample.train_labels[:5])
     with pytest.raises(UnknownNameError, match="logistic"):
         LinearProbe("fist").fit(sample.train, sample.train_labels)

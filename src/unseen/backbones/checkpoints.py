@@ -11,7 +11,6 @@ import math
 import pickle
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,6 +18,7 @@ from unseen.backbones.model_files import check_weights_file, refuse_code
 from unseen.core.errors import CheckpointError
 from unseen.core.extras import ensure_torchvision
 from unseen.core.guard import guarded
+from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
     import torch
@@ -34,35 +34,14 @@ POSITIONS = ("pos_embed", "pos_embedding", "position_embedding", "position_embed
 _HEAD_TENSORS = 4
 
 
-@dataclass(frozen=True)
-class LoadReport:
-    """How the tensors of a checkpoint fit an architecture.
-
-    Attributes:
-        prefix: text before the names in the file.
-        matched: number of tensors that were loaded.
-        missing: names of the architecture that the file does not have, or has in another shape.
-        unused: names in the file that the architecture does not have.
-        resized: position embeddings that were resized to the architecture's grid, with both sizes in words.
-        renamed: whether tensors were taken by order and shape, not by name.
-    """
-
-    prefix: str
-    matched: int
-    missing: tuple[str, ...]
-    unused: tuple[str, ...]
-    resized: tuple[str, ...] = ()
-    renamed: bool = False
-
-    def sentence(self) -> str:
-        """Return the report in words, for notes and error messages."""
-        how = " by order and shape, not by name" if self.renamed else f" under {self.prefix!r}" if self.prefix else ""
-        words = [f"{self.matched} tensors matched{how}", *(f"{each} resized" for each in self.resized)]
-        if self.missing:
-            words.append(f"{len(self.missing)} missing or of another shape (first: {self.missing[0]})")
-        if self.unused:
-            words.append(f"{len(self.unused)} unused (first: {self.unused[0]})")
-        return "; ".join(words)
+def sentence(loaded: LoadedModel) -> str:
+    """Return in words how tensors fit an architecture, for notes and error messages."""
+    words = [f"{loaded.matched} tensors matched", *(f"{each} resized" for each in loaded.resized)]
+    if loaded.missing:
+        words.append(f"{len(loaded.missing)} missing or of another shape (first: {loaded.missing[0]})")
+    if loaded.unused:
+        words.append(f"{len(loaded.unused)} unused (first: {loaded.unused[0]})")
+    return "; ".join(words)
 
 
 def read_checkpoint(path: Path) -> object:
@@ -121,7 +100,7 @@ def _key_text(key: object) -> str:
     return str(key) if isinstance(key, str | int | float) else type(key).__name__
 
 
-def load_into(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> LoadReport:
+def load_into(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> LoadedModel:
     """Copy every tensor that matches by name and shape into `module`, and report."""
     own = module.state_dict()
     fitting, resized = {}, []
@@ -135,8 +114,7 @@ def load_into(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> 
         if found is not None and found.shape == tensor.shape:
             fitting[name] = found
     module.load_state_dict(fitting, strict=False)
-    return LoadReport(
-        prefix=prefix,
+    return LoadedModel(
         matched=len(fitting),
         missing=tuple(n for n in own if n not in fitting and not n.endswith("num_batches_tracked")),
         unused=tuple(n for n in tensors if not (n.startswith(prefix) and n[len(prefix) :] in fitting)),

@@ -22,11 +22,11 @@ from unseen.backbones.backbone import POOLED as POOLED
 from unseen.backbones.backbone import RuntimeName as RuntimeName
 from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
 from unseen.backbones.model_files import folder_digest
-from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, UnseenError, UsageError
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, UsageError
 from unseen.core.identity import digest
 from unseen.core.names import Name
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.registry import Catalogue, ObjectRegistry, Source
+from unseen.core.registry import Catalogue, ObjectRegistry, Source, load_object
 from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class BackboneSource(Source[ModelCard]):
 
     @abstractmethod
     def load(self, name: ModelName) -> Backbone:
-        """Build the model of a checked name, in evaluation mode, on the CPU; its card's id is the requested name."""
+        """Build the model, in evaluation mode, on the CPU; its card's id is the requested name."""
 
     @abstractmethod
     def revision(self, name: ModelName) -> str:
@@ -124,9 +124,7 @@ def load_backbone(name: str | Path) -> Backbone:
     Weights that are random, such as those that a partial checkpoint does not fill, are the same every time; torch's
     global generator is not changed.
     """
-    parsed = _parse(name)
-    source = _source(parsed)
-    source.check(parsed)
+    source, parsed = _find(name)
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -160,12 +158,12 @@ def architecture(text: str, name: ModelName) -> tuple[BackboneSource, ModelName]
     return source, wanted
 
 
-def _parse(name: str | Path) -> ModelName:
-    """Parse a name; a plain path such as "dino.pth" becomes the name that the command line makes of it."""
+def _find(name: str | Path) -> tuple[BackboneSource, ModelName]:
+    """Return the source and the parts of a name; "dino.pth" becomes the name that the command line makes of it."""
     text = str(name)
-    if not isinstance(name, str | Path) or BACKBONES.add_scheme(text) == text:
-        return ModelName.parse(name)
-    return ModelName.parse(resolve_model(text, Path()))
+    plain = isinstance(name, str | Path) and BACKBONES.add_scheme(text) != text
+    parsed = ModelName.parse(resolve_model(text, Path()) if plain else name)
+    return _source(parsed), parsed
 
 
 def resolve_model(name: str, base: Path) -> str:
@@ -195,20 +193,20 @@ def expand_models(text: str) -> list[str]:
 
 def check_backbone(name: str | Path) -> None:
     """Raise the errors of `load_backbone` for a wrong name or file, without loading weights."""
-    parsed = _parse(name)
-    _source(parsed).check(parsed)
+    source, parsed = _find(name)
+    source.check(parsed)
 
 
 def hub_repository(name: str | Path) -> str:
     """Return the repository of the Hugging Face hub whose weights `load_backbone` downloads; "" if there is none."""
-    parsed = _parse(name)
-    return _source(parsed).repository(parsed)
+    source, parsed = _find(name)
+    return source.repository(parsed)
 
 
 def backbone_revision(name: str | Path) -> str:
     """Return a word that changes whenever the weights or the code behind `name` may have changed. Loads no model."""
-    parsed = _parse(name)
-    return _source(parsed).revision(parsed)
+    source, parsed = _find(name)
+    return source.revision(parsed)
 
 
 def model_cards(source: str | None = None) -> Iterator[ModelCard]:
@@ -219,23 +217,14 @@ def model_cards(source: str | None = None) -> Iterator[ModelCard]:
 def _source(name: ModelName) -> BackboneSource:
     if name.scheme not in BACKBONES:
         text = f"{name.scheme}:{name.rest}" if name.rest else name.scheme
-        if not name.rest and _is_architecture(text):
-            known, hint = [f"{DEFAULT_ARCHITECTURES}:{text}"], f"Random weights: 'random:{text}'."
-        else:
-            listed = [card.id for card in model_cards() if card.group != "pattern"]
-            known = [*listed, *(f"{scheme}:{name.rest}" for scheme in BACKBONES)]
-            hint = f"Sources: {', '.join(BACKBONES)}."
+        listed = [card.id for card in model_cards() if card.group != "pattern"]
+        known = [*listed, *(f"{scheme}:{name.rest}" for scheme in BACKBONES)]
+        known += [
+            f"{DEFAULT_ARCHITECTURES}:{each}" for each in load_object("unseen.backbones.sources.timm:architectures")()
+        ]
+        hint = f"Sources: {', '.join(BACKBONES)}."
         raise UnknownNameError("model", text, known, hint=hint)
     return BACKBONES.get(name.scheme)
-
-
-def _is_architecture(text: str) -> bool:
-    """Return whether the default source of architectures knows a name, such as "resnet50"."""
-    try:
-        BACKBONES.get(DEFAULT_ARCHITECTURES).check(ModelName(DEFAULT_ARCHITECTURES, text))
-    except UnseenError:
-        return False
-    return True
 
 
 class RandomSource(BackboneSource):

@@ -11,7 +11,6 @@ import json
 import os
 import pickletools
 import re
-import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -47,10 +46,9 @@ def check_weights_file(path: Path) -> None:
         return
     with path.open("rb") as stream:
         names = pickled_names(stream, path.name)
-    allowed = _allowed_here()
     for name in names or ():
         known = name.partition(".")[0] in _PERHAPS_SAFE and not name.startswith(_CODE_OF_TORCH)
-        if not known and name not in allowed:
+        if not known:
             raise refuse_code(path.name, name)
     if names is not None and not any("_rebuild" in name for name in names):
         raise CheckpointError(f"{path.name} has no tensors, so there is nothing to load.")
@@ -69,9 +67,6 @@ def pickled_names(stream: BinaryIO, file: str) -> list[str] | None:
             return list(_globals(io.BytesIO(content))) if len(content) <= _LONGEST_PICKLE else None
         if start == _LEGACY:
             return [name for _ in range(_LEGACY_PICKLES) for name in _globals(stream)]
-        stream.seek(257)
-        if stream.read(5) == b"ustar":  # a tar archive, as torch wrote before version 0.1.10
-            return None
         raise CheckpointError(
             f"{file} cannot be read as a checkpoint: it is damaged, or not a file that torch.save or safetensors wrote."
         )
@@ -110,8 +105,7 @@ def may_hold_several_networks(path: Path) -> bool:
     with guarded(path.name, "a checkpoint", error=CheckpointError), path.open("rb") as stream:
         names = stream.read(_LONGEST_PICKLE)
         if names.startswith(b"PK"):
-            with zipfile.ZipFile(path) as archive:
-                names = b"".join(archive.open(n).read(_LONGEST_PICKLE) for n in _members(archive, "data.pkl"))
+            names = _zipped_pickle(stream, path.name)
     return _NETWORKS.search(names) is not None
 
 
@@ -164,14 +158,6 @@ def _sources(folder: Path) -> Iterator[Path]:
             path = Path(here, name)
             if path.suffix.lower() in table["sources"] and path.is_file():
                 yield path
-
-
-def _allowed_here() -> frozenset[str]:
-    """Return the names that this process has declared safe by `torch.serialization.add_safe_globals`."""
-    torch = sys.modules.get("torch")
-    given = torch.serialization.get_safe_globals() if torch is not None else []
-    pairs = (each if isinstance(each, tuple) else (each, f"{each.__module__}.{each.__qualname__}") for each in given)
-    return frozenset(name for _, name in pairs)
 
 
 def _globals(stream: BinaryIO) -> Iterator[str]:

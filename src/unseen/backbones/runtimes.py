@@ -218,7 +218,7 @@ def make_runtime(
     if unknown := [layer for layer in layers if layer not in names]:
         raise UnknownNameError(f"layer of {backbone.id!r}", unknown[0], names)
     device = best_device() if device == "auto" else device
-    graph = None if cache is None else _graph_file(backbone, layers, cache)
+    graph = _graph_file(backbone, layers, cache)
     chosen, refused = _choose(backbone, device, runtime, precision, graph)
     if chosen == "torch":
         return TorchRuntime(backbone, layers, device=device, precision=precision, note=refused)
@@ -244,9 +244,8 @@ def expected_runtime(
     precision: str,
     cache: Path | None,
 ) -> str:
-    """Return the name of the runtime that `make_runtime` is expected to return, to look for stored features."""
-    graph = None if cache is None else _graph_file(backbone, layers, cache)
-    return _choose(backbone, best_device() if device == "auto" else device, runtime, precision, graph)[0]
+    """Return the name of the runtime that `make_runtime` is expected to return on a device, to look for features."""
+    return _choose(backbone, device, runtime, precision, _graph_file(backbone, layers, cache))[0]
 
 
 def _choose(
@@ -264,7 +263,9 @@ def _choose(
     return runtime, ""
 
 
-def _graph_file(backbone: Backbone, layers: Sequence[str], cache: Path) -> Path:
+def _graph_file(backbone: Backbone, layers: Sequence[str], cache: Path | None) -> Path | None:
+    if cache is None:
+        return None
     place = [backbone.weights, backbone.id, list(layers), backbone.preprocessing.to_dict(), torch.__version__]
     return cache / f"{identify('graph', '1', *place)}.onnx"
 

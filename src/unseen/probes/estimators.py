@@ -1,19 +1,17 @@
 """The probes as scikit-learn classifiers: parameters in the constructor, learned attributes with a trailing underscore.
 
 Each holds out part of its training data to choose hyper-parameters, keeps the sweep in `trials_`, and fits the chosen
-setting on everything. Arrays are checked by scikit-learn; memory maps and stores of rows that are not arrays are read a
-block at a time.
+setting on everything. scikit-learn checks the arrays; other rows, such as those of a store, become arrays first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -34,19 +32,20 @@ _DTYPES = [np.float32, np.float16, np.float64]
 class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all probes: checks, the fit of one draw, and prediction in blocks."""
 
-    solver: str
-    seed: int = 0
+    solver: Any
+    seed = 0
     memory_limit: int
 
     def fit(self, X: object, y: npt.ArrayLike) -> Self:
         """Choose hyper-parameters on held-out rows of (X, y) and fit on all of them.
 
         Args:
-            X: (n, d) features: an array, a memory map, or rows of a store.
+            X: (n, d) features: an array, a memory map, or rows of a store, which are read into memory.
             y: (n,) labels.
         """
-        rows, labels = self._check(X, y)
-        data = labelled(rows, labels)
+        X, labels = self._validate(X, y)
+        check_classification_targets(labels)
+        data = labelled(FeatureSet(X, "X", memory_limit=self.memory_limit), labels)
         draws = draw_rows(data.labels.numpy(), seed=self.seed)
         with Workers() as workers:
             fitted = solve(self.solver, data, draws, workers, self._settings())[0]
@@ -72,33 +71,10 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _blocks(self, X: object, *, probabilities: bool) -> Iterator[FloatArray]:
         """Yield scores or probabilities, some rows at a time, in float64: blocks must not change them."""
         check_is_fitted(self)
-        rows = self._read(X, reset=False)
+        rows = FeatureSet(self._validate(X, reset=False), "X", memory_limit=self.memory_limit)
         for bounds in rows.blocks():
             scores = self._model.scores(rows.read(*bounds).double())
             yield (self._model.probabilities(scores) if probabilities else scores).numpy()
-
-    def _check(self, X: object, y: npt.ArrayLike) -> tuple[FeatureSet, AnyArray]:
-        if _is_store(X):
-            rows, labels = self._read(X, reset=True), np.asarray(y)
-            if labels.shape != (rows.count,):
-                raise DataError(f"{rows.count} rows need as many labels in one dimension, found {labels.shape}.")
-        else:
-            X, labels = self._validate(X, y)
-            rows = self._prepare(X)
-        check_classification_targets(labels)
-        return rows, labels
-
-    def _read(self, X: Any, *, reset: bool) -> FeatureSet:
-        if not _is_store(X):
-            X = self._validate(X, reset=reset)
-        elif reset:
-            self.n_features_in_ = int(X.shape[1])
-        elif X.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {X.shape[1]} features, but the probe was fitted on {self.n_features_in_}.")
-        return self._prepare(X)
-
-    def _prepare(self, X: object) -> FeatureSet:
-        return FeatureSet(X, "X", memory_limit=self.memory_limit)
 
     def _validate(self, *arrays: object, **how: bool) -> Any:
         try:
@@ -113,6 +89,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
 
+@dataclass(eq=False, repr=False)
 class LinearProbe(_Probe):
     """Logistic regression on frozen features, tuned.
 
@@ -137,26 +114,15 @@ class LinearProbe(_Probe):
         expected_: cross-validated accuracy and its standard error; None if the solver does not compute it.
     """
 
-    def __init__(
-        self,
-        solver: Literal["logistic", "paper", "fast"] = "logistic",
-        *,
-        seed: int = 22,
-        trials: int = 30,
-        epochs: int = 100,
-        batch_size: int = 1024,
-        tolerance: float = _USUAL.tolerance,
-        power: float = _USUAL.power,
-        memory_limit: int = MEMORY_LIMIT,
-    ) -> None:
-        self.solver = solver
-        self.seed = seed
-        self.trials = trials
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.tolerance = tolerance
-        self.power = power
-        self.memory_limit = memory_limit
+    solver: Literal["logistic", "paper", "fast"] = "logistic"
+    _: KW_ONLY
+    seed: int = 22
+    trials: int = 30
+    epochs: int = 100
+    batch_size: int = 1024
+    tolerance: float = _USUAL.tolerance
+    power: float = _USUAL.power
+    memory_limit: int = MEMORY_LIMIT
 
     def decision_function(self, X: object) -> FloatArray:
         """Return scores W x + b, (n, c); for two classes the second minus the first, (n,)."""
@@ -170,6 +136,7 @@ class LinearProbe(_Probe):
         return replace(super()._settings(), protocol=protocol)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RidgeProbe(_Probe):
     """Ridge regression onto class indicators: closed form, every penalty from one eigendecomposition.
 
@@ -180,19 +147,12 @@ class RidgeProbe(_Probe):
     """
 
     solver = "ridge"
-
-    def __init__(
-        self,
-        *,
-        penalties: Sequence[float] = _USUAL.penalties,
-        seed: int = 22,
-        memory_limit: int = MEMORY_LIMIT,
-    ) -> None:
-        self.penalties = penalties
-        self.seed = seed
-        self.memory_limit = memory_limit
+    penalties: Sequence[float] = _USUAL.penalties
+    seed: int = 22
+    memory_limit: int = MEMORY_LIMIT
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KnnProbe(_Probe):
     """k nearest neighbours by cosine similarity, with temperature-weighted votes.
 
@@ -204,21 +164,13 @@ class KnnProbe(_Probe):
     """
 
     solver = "knn"
-
-    def __init__(
-        self,
-        *,
-        neighbors: Sequence[int] = _USUAL.neighbors,
-        temperature: float = _USUAL.temperature,
-        seed: int = 22,
-        memory_limit: int = MEMORY_LIMIT,
-    ) -> None:
-        self.neighbors = neighbors
-        self.temperature = temperature
-        self.seed = seed
-        self.memory_limit = memory_limit
+    neighbors: Sequence[int] = _USUAL.neighbors
+    temperature: float = _USUAL.temperature
+    seed: int = 22
+    memory_limit: int = MEMORY_LIMIT
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NearestMeanProbe(_Probe):
     """Nearest class mean by cosine similarity. It has nothing to tune and uses every row.
 
@@ -227,15 +179,4 @@ class NearestMeanProbe(_Probe):
     """
 
     solver = "ncm"
-
-    def __init__(self, *, memory_limit: int = MEMORY_LIMIT) -> None:
-        self.memory_limit = memory_limit
-
-
-def _is_store(X: object) -> bool:
-    """Return whether X is read in blocks: a memory map, or rows that are not an array."""
-    if isinstance(X, np.memmap):
-        return X.ndim == 2
-    plain = isinstance(X, np.ndarray | torch.Tensor | list | tuple) or hasattr(X, "__dataframe__")
-    sparse = hasattr(X, "tocsr")
-    return not plain and not sparse and hasattr(X, "shape") and hasattr(X, "dtype") and not hasattr(X, "iloc")
+    memory_limit: int = MEMORY_LIMIT

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +17,16 @@ from unseen.probes.rows import FeatureSet, LabelledRows, Rows, Workers, join_row
 from unseen.probes.sampling import Draw, Shots, draw_rows
 from unseen.probes.solvers import SEEDS, Settings, SolverName, solve, solver_name, solver_version
 
-Found = TypeVar("Found")
-
 _TOP = 5
 _BINS = 15
-_SMALLEST_LIMIT = 1 << 28  # bytes; below it, features are streamed
 _LEAST = 1e-7  # probability that a log loss is taken of
 
 
 def evaluate_probe(
     train_features: object,
-    train_labels: npt.ArrayLike | None,
+    train_labels: npt.ArrayLike,
     test_features: object,
-    test_labels: npt.ArrayLike | None,
+    test_labels: npt.ArrayLike,
     *,
     solver: SolverName = "logistic",
     shots: Shots | Sequence[Shots] = "all",
@@ -48,8 +44,8 @@ def evaluate_probe(
     Test images are read after everything is chosen and fitted; nothing is tuned on them.
 
     Args:
-        train_features: (n, d) array, tensor, memory map, store of rows, or an opened entry of the feature store.
-        train_labels: (n,) labels of any sortable type; None for those of an entry of the store.
+        train_features: (n, d) array, tensor, memory map, or store of rows.
+        train_labels: (n,) labels of any sortable type.
         test_features: (m, d), of the same model.
         test_labels: (m,); a label that is not in the training data counts as wrong.
         solver: "logistic", "paper", "ridge", "knn" or "ncm".
@@ -75,57 +71,38 @@ def evaluate_probe(
         chosen = replace(chosen, memory_limit=memory_limit)
     elif where.type == "cuda":
         chosen = replace(chosen, memory_limit=device_memory(where))
-    name, counts, numbers = solver_name(solver), _several_shots(shots), _several_seeds(seeds)
+    name, counts, numbers = (
+        solver_name(solver),
+        list(dict.fromkeys([shots] if isinstance(shots, int | str) else shots)),
+        _several_seeds(seeds),
+    )
 
     pair = _checked(train_features, train_labels, "training")
-    if (validation_features is None) != (validation_labels is None) and not _has_labels(validation_features):
+    if (validation_features is None) != (validation_labels is None):
         raise DataError("validation features and validation labels go together: give both, or neither.")
     held = None if validation_features is None else _checked(validation_features, validation_labels, "validation")
     joined, wanted = join_rows(pair, held)
     test_rows, tested = _checked(test_features, test_labels, "test")
     start = None if held is None else len(pair[1])
 
-    def evaluate(limit: int) -> list[ProbeResult]:
-        rows, test = prepare_rows(joined, test_rows, device=where, square_root=square_root, memory_limit=limit)
-        data, classes = labelled(rows, wanted, start), np.unique(wanted)
-        index = data.labels.cpu().numpy()
-        draws = [
-            draw
-            for seed in numbers
-            for draw in draw_rows(index, seed=seed, shots=counts, validation_start=start, groups=groups)
-        ]
-        draws.sort(key=lambda draw: counts.index(draw.shots))
-        with Workers() as workers:
-            fits = solve(name, data, draws, workers, replace(chosen, memory_limit=limit))
-            return [
-                _test(name, draw, fit, test, tested, classes, workers) for draw, fit in zip(draws, fits, strict=True)
-            ]
-
-    return within_memory(evaluate, chosen.memory_limit)
+    limit = chosen.memory_limit
+    rows, test = prepare_rows(joined, test_rows, device=where, square_root=square_root, memory_limit=limit)
+    data, classes = labelled(rows, wanted, start), np.unique(wanted)
+    index = data.labels.cpu().numpy()
+    draws = [
+        draw
+        for seed in numbers
+        for draw in draw_rows(index, seed=seed, shots=counts, validation_start=start, groups=groups)
+    ]
+    draws.sort(key=lambda draw: counts.index(draw.shots))
+    with Workers() as workers:
+        fits = solve(name, data, draws, workers, chosen)
+        return [_test(name, draw, fit, test, tested, classes, workers) for draw, fit in zip(draws, fits, strict=True)]
 
 
 def device_memory(device: torch.device) -> int:
     """Return the bytes that working copies may take on a GPU: 80 % of what is free."""
     return int(0.8 * torch.cuda.mem_get_info(device)[0])
-
-
-def within_memory(work: Callable[[int], Found], limit: int) -> Found:
-    """Return `work(limit)`; if the device runs out of memory, with smaller limits, at last 0."""
-    while True:
-        try:
-            return work(limit)
-        except torch.cuda.OutOfMemoryError:
-            if not limit:
-                raise
-        limit = limit // 4 if limit > _SMALLEST_LIMIT else 0
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-
-
-def _several_shots(shots: Shots | Sequence[Shots]) -> list[Shots]:
-    if isinstance(shots, int | str):
-        shots = [shots]
-    return list(dict.fromkeys(shots))
 
 
 def _several_seeds(seeds: int | Sequence[int]) -> list[int]:
@@ -139,7 +116,7 @@ def _several_seeds(seeds: int | Sequence[int]) -> list[int]:
 def _checked(features: object, labels: npt.ArrayLike | None, name: str) -> tuple[Rows, AnyArray]:
     """Return rows, without a copy of them in memory, and one label per row."""
     rows = FeatureSet(features, f"{name} features", memory_limit=0)
-    return rows.source, _labels(features, labels, rows.count, name)
+    return rows.source, _labels(labels, rows.count, name)
 
 
 def labelled(rows: FeatureSet, labels: AnyArray, stop: int | None = None) -> LabelledRows:
@@ -159,21 +136,14 @@ def labelled(rows: FeatureSet, labels: AnyArray, stop: int | None = None) -> Lab
     return LabelledRows(rows, torch.from_numpy(index.astype(np.int64)).to(rows.device), len(classes))
 
 
-def _has_labels(features: object) -> bool:
-    """Return whether features are an opened entry of the store, which has labels."""
-    return hasattr(features, "features") and hasattr(features, "labels")
-
-
-def _labels(features: Any, labels: npt.ArrayLike | None, count: int, name: str) -> AnyArray:
+def _labels(labels: npt.ArrayLike | None, count: int, name: str) -> AnyArray:
     """Return one label per row.
 
     Raises:
         DataError: labels are missing, or do not fit the rows.
     """
-    if labels is None and _has_labels(features):
-        labels = features.labels
     if labels is None:
-        raise DataError(f"{name}: labels are missing. Only an opened entry of the feature store has its own.")
+        raise DataError(f"{name}: labels are missing. Give one per row of the features.")
     array = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
     if array.shape == (count, 1):
         array = array[:, 0]
@@ -197,7 +167,7 @@ def _test(
     own, number = places[len(classes) :], len(everything)
     with np.errstate(invalid="ignore"):  # NaN where a class has no test image
         per_class = np.bincount(own, predictions == wanted, number) / np.bincount(own, minlength=number)
-    return ProbeResult(
+    record = ProbeResult(
         solver=solver,
         seed=draw.seed,
         shots=draw.shots,
@@ -212,14 +182,20 @@ def _test(
         best=fit.best,
         seconds=fit.seconds,
         train_size=len(draw.final),
-        validation_size=len(draw.validation) if estimate is None else estimate.images,
+        validation_size=len(draw.validation),
         log_loss=float(-np.log(own_chance[known].clip(min=_LEAST)).mean()) if known.any() else math.nan,
         calibration_error=calibration_error(confidence, correct),
-        expected=None if estimate is None else estimate.accuracy,
-        expected_se=None if estimate is None else estimate.standard_error,
-        expected_shots=None if estimate is None else estimate.shots,
         note=fit.note,
         version=solver_version(solver),
+    )
+    if estimate is None:
+        return record
+    return replace(
+        record,
+        validation_size=estimate.images,
+        expected=estimate.accuracy,
+        expected_se=estimate.standard_error,
+        expected_shots=estimate.shots,
     )
 
 

@@ -12,7 +12,7 @@ Differs:    nothing but rounding
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,6 @@ class LinearSetting:
     steps: int
     batch_size: int = 512
 
-    def to_dict(self) -> dict[str, float]:
-        return {"learning_rate": self.learning_rate, "steps": self.steps, "batch_size": self.batch_size}
-
 
 #: The lightweight sweep of [P].
 LIGHTWEIGHT = tuple(LinearSetting(rate, steps) for steps in (2500, 10_000) for rate in (0.1, 0.01))
@@ -69,7 +66,7 @@ def sweep_linear(
     for setting, model in zip(settings, models, strict=True):
         finite = bool(torch.isfinite(model.weights).all())
         accuracy = float(np.mean(predict(model, rows) == held)) if finite else 0.0
-        trials.append(Trial(setting.to_dict(), accuracy, error="" if finite else "diverged"))
+        trials.append(Trial(asdict(setting), accuracy, error="" if finite else "diverged"))
     return tuple(trials)
 
 
@@ -114,11 +111,9 @@ def _train_all(
 
 def _all_counts(count: int, runs: Sequence[tuple[LinearSetting, int]]) -> dict[tuple[int, int], Tensor]:
     """Return the batches of all steps by batch size and seed: settings of one seed have the same ones."""
-    longest: dict[tuple[int, int], int] = {}
-    for setting, seed in runs:
-        key = (setting.batch_size, seed)
-        longest[key] = max(longest.get(key, 0), setting.steps)
-    return {key: torch.from_numpy(BatchOrder(count, *key).counts(steps)) for key, steps in longest.items()}
+    steps = max(setting.steps for setting, _ in runs)
+    keys = {(setting.batch_size, seed) for setting, seed in runs}
+    return {key: torch.from_numpy(BatchOrder(count, *key).counts(steps)) for key in keys}
 
 
 def _train_dual(gram: Tensor, targets: Tensor, setting: LinearSetting, counts: Tensor) -> Tensor:

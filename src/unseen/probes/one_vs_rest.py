@@ -21,7 +21,7 @@ from torch import Tensor
 from unseen.core.arrays import BoolArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.extras import one_thread
-from unseen.probes.outcome import Trial
+from unseen.probes.outcome import TargetFit, Trial
 from unseen.probes.rows import FeatureSet, join_rows, prepare_rows
 
 VERSION = 1
@@ -34,20 +34,15 @@ _THREADS_PAY = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class LabelScores:
+class LabelScores(TargetFit):
     """Probabilities of the test rows, with the search for the penalty.
 
     Attributes:
         probabilities: (m, l).
-        trials: every penalty that was tried; `accuracy` is the share of right decisions at 0.5 on held-out rows.
-        best: the chosen one.
+        trials: `accuracy` is the share of right decisions at 0.5 on held-out rows.
     """
 
     probabilities: FloatArray
-    trials: tuple[Trial, ...]
-    best: dict[str, float]
-    seconds: float
-    train_size: int
 
 
 def evaluate_one_vs_rest(
@@ -90,7 +85,7 @@ def evaluate_one_vs_rest(
         assert final is not None
         probabilities = np.concatenate([final.probabilities(wanted.read(*bounds)) for bounds in wanted.blocks()])
     seconds = time.perf_counter() - began
-    return LabelScores(probabilities, tuple(trials), {"regularization": penalties[best]}, seconds, len(labels))
+    return LabelScores(tuple(trials), trials[best].parameters, seconds, len(labels), probabilities)
 
 
 @dataclass(frozen=True, eq=False)

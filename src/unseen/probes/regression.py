@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
-from unseen.probes.outcome import Trial
+from unseen.probes.outcome import TargetFit, Trial
 from unseen.probes.rows import FeatureSet, join_rows, prepare_rows
 
 VERSION = 1
@@ -29,20 +29,10 @@ PENALTIES = tuple(10.0 ** (k / 2) for k in range(-12, 11))
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
-    """Predictions of the test rows, with the search for the penalty.
-
-    Attributes:
-        predictions: (m,).
-        trials: every penalty; `Trial.accuracy` is the R^2 of held-out rows.
-        best: the chosen one.
-    """
+class Regression(TargetFit):
+    """Predictions (m,) of the test rows, with the search for the penalty; `Trial.accuracy` is R^2."""
 
     predictions: FloatArray
-    trials: tuple[Trial, ...]
-    best: dict[str, float]
-    seconds: float
-    train_size: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +46,11 @@ class _Path:
     basis: FloatArray
     inside: FloatArray
 
-    def shrinking(self, penalties: Sequence[float]) -> FloatArray:
-        """Return (d, penalties): 1 / (s + l)."""
-        strength = np.asarray(penalties) * max(float(self.spectrum.mean()), 1e-300)
-        return np.asarray(1 / (self.spectrum[:, None] + strength[None]))
-
     def predict(self, block: FloatArray, penalties: Sequence[float]) -> tuple[FloatArray, FloatArray]:
         """Return predictions (rows, penalties), and the weight of each training row in its own prediction."""
         z = (block - self.mean) @ self.basis
-        shrinking = self.shrinking(penalties)
+        strength = np.asarray(penalties) * max(float(self.spectrum.mean()), 1e-300)
+        shrinking = 1 / (self.spectrum[:, None] + strength)
         return z @ (shrinking * self.inside[:, None]) + self.level, (z**2) @ shrinking / self.count + 1 / self.count
 
 
@@ -115,7 +101,7 @@ def evaluate_regression(
     parts = [path.predict(_doubles(wanted.read(*bounds)), best_one)[0][:, 0] for bounds in wanted.blocks()]
     predictions = np.concatenate(parts) * scale + numbers.mean()
     seconds = time.perf_counter() - began
-    return Regression(predictions, trials, {"regularization": penalties[best]}, seconds, len(numbers))
+    return Regression(trials, trials[best].parameters, seconds, len(numbers), predictions)
 
 
 def explained(numbers: FloatArray, predictions: FloatArray) -> FloatArray:

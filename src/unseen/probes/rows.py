@@ -71,7 +71,6 @@ class FeatureSet:
         memory_limit: int = MEMORY_LIMIT,
         device: torch.device | str = "cpu",
     ) -> None:
-        rows = getattr(rows, "features", rows)  # of a store's whole entry
         if isinstance(rows, Tensor):
             rows = rows.detach().to("cpu", torch.float32 if rows.dtype == torch.bfloat16 else rows.dtype).numpy()
         if not isinstance(rows, Rows):

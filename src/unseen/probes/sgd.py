@@ -183,10 +183,6 @@ class BatchOrder:
         self.count, self.batch_size, self.seed = count, batch_size, seed
         self._order = lru_cache(maxsize=4)(self._epoch_order)
 
-    def positions(self, step: int) -> IntArray:
-        """Return the rows (batch_size,) of a step; one may occur twice if the batch reaches into the next epoch."""
-        return self._stretch(step * self.batch_size, (step + 1) * self.batch_size)
-
     def counts(self, steps: int) -> Pixels:
         """Return (steps, count): how often each row is in the batch of each step."""
         found = np.empty((steps, self.count), np.uint8)
@@ -200,8 +196,9 @@ class BatchOrder:
             before = after
         return found
 
-    def _stretch(self, begin: int, end: int) -> IntArray:
-        """Return rows `begin` to `end` of all epochs, one after the other."""
+    def positions(self, step: int) -> IntArray:
+        """Return the rows (batch_size,) of a step; one may occur twice if the batch reaches into the next epoch."""
+        begin, end = step * self.batch_size, (step + 1) * self.batch_size
         starts = range(begin // self.count * self.count, end, self.count)
         return np.concatenate([self._order(at // self.count)[max(begin - at, 0) : end - at] for at in starts])
 

@@ -75,7 +75,7 @@ class DaskEngine:
         function: Callable[[A], B],
         items: Iterable[A],
         *,
-        lost: Callable[[A, str], B] | None = None,
+        lost: Callable[[A, str], B] = raise_lost,
         needs: Mapping[str, float] | None = None,
     ) -> Iterator[B]:
         distributed, waiting = _distributed(), iter(items)
@@ -93,7 +93,7 @@ class DaskEngine:
                 if not submitted:
                     return
                 future = next(completed)
-                yield self._outcome(future, submitted.pop(future), lost or raise_lost)
+                yield self._outcome(future, submitted.pop(future), lost)
         except (distributed.CancelledError, OSError, TimeoutError) as error:
             if isinstance(error, distributed.CancelledError) or self.client.status != "running":
                 raise self._gone() from error
@@ -182,7 +182,7 @@ def dask_engine(scheduler: str | None = None, workers: int = 2) -> Iterator[Dask
             raise UnseenError(
                 f"no Dask scheduler answers at {scheduler}: {error}. Start one, or leave it out."
             ) from error
-        stack.enter_context(_closing(client))
+        stack.callback(_close, client)
         if not client.scheduler_info(n_workers=-1)["workers"]:
             client.wait_for_workers(1, timeout=60)
         client.run(prepare_worker, versions())
@@ -215,14 +215,10 @@ def _silence() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-@contextmanager
-def _closing(client: Any) -> Iterator[Any]:
-    """Close the client at the end, also if its scheduler is gone."""
-    try:
-        yield client
-    finally:
-        with suppress(*_lost_errors()):
-            client.close(timeout=10)
+def _close(client: Any) -> None:
+    """Close the client, also if its scheduler is gone."""
+    with suppress(*_lost_errors()):
+        client.close(timeout=10)
 
 
 def _lost_errors() -> tuple[type[Exception], ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import CellsFailedError, DiskFullError, UnseenError, UnseenWarning, UsageError
+from unseen.core.errors import CellsFailedError, DiskFullError, UnseenWarning, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import canonical_json
 from unseen.core.progress import Progress
@@ -27,7 +27,6 @@ from unseen.run.evaluate import (
     Context,
     Task,
     TaskResult,
-    error_text,
     evaluate_group,
     failures,
     run_piece,
@@ -168,7 +167,7 @@ class _Run:
             for benchmark, group in plan.groups
         ]
         if parallel is not None:
-            tasks = extract_features(tasks, parallel, self.bench, self._warn)
+            tasks = extract_features(tasks, parallel, self.bench)
         short, long = list[Task](), list[Task]()
         for task in tasks:
             parts = [replace(task, cells=tuple(part)) for part in task.benchmark.divide(task.cells, self.bench)]
@@ -248,10 +247,7 @@ class _Run:
             found = task.benchmark.pieces(task.cells, self.bench)
         except DiskFullError:
             raise
-        except UnseenError:
-            return []
-        except Exception as error:  # noqa: BLE001 - worker boundary: the other groups are evaluated
-            self._warn(f"the pieces of {task.benchmark.name}", error_text(error))
+        except Exception:  # noqa: BLE001 - worker boundary: the other groups are evaluated
             return []
         return [replace(task, piece=piece, threads=torch_threads()) for piece in found]
 
@@ -262,11 +258,6 @@ class _Run:
         if self.engine is not None and self.shared:
             return self.engine.map(function, tasks, lost=lost)
         return map(partial(function, context=Context(self.bench, self.writer)), tasks)
-
-    def _warn(self, what: str, reason: str) -> None:
-        """Warn of an exception that only makes the run slower."""
-        text = f"{what} could not be planned, so that they are not shared: {reason}"
-        warnings.warn(text, UnseenWarning, stacklevel=2)
 
     def _wait(self, what: str) -> None:
         if not self.waited:

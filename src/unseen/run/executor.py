@@ -22,11 +22,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self, TypeVar
 
 from unseen.core.errors import UnseenError, WorkerLostError
 from unseen.core.extras import ALL_CUDA_VARIABLE, cores
@@ -55,6 +55,11 @@ _DRIVER = Path("/proc/driver/nvidia/gpus")
 _DEVICE_LOCKS: list[FileLock] = []
 
 
+def raise_lost(_item: object, reason: str) -> NoReturn:
+    """Default handler for lost items: raise `WorkerLostError`."""
+    raise WorkerLostError(f"{reason}. {RESUME}")
+
+
 class Engine(Protocol):
     """Executes independent items of work. Functions and items are picklable, so that they can be sent to workers."""
 
@@ -70,7 +75,7 @@ class Engine(Protocol):
         function: Callable[[A], B],
         items: Iterable[A],
         *,
-        lost: Callable[[A, str], B] | None = None,
+        lost: Callable[[A, str], B] = raise_lost,
         needs: Mapping[str, float] | None = None,
     ) -> Iterator[B]:
         """Yield `function` of every item as each is finished, in any order; raise exceptions of workers here.
@@ -78,24 +83,19 @@ class Engine(Protocol):
         Args:
             items: consumed one by one, when a worker is free for the next.
             lost: returns the result of an item whose worker died at every attempt, from the item and the reason;
-                without it the map raises `WorkerLostError`.
+                by default the map raises `WorkerLostError`.
             needs: resources that a worker must have, such as {"GPU": 1, "MEMORY": 2e9}, if workers declare them.
         """
 
 
 ENGINES: Registry[Callable[..., AbstractContextManager[Engine]]] = Registry("engine", "unseen.engines")
-ENGINES.add("local", "unseen.run.executor:local_engine")
+ENGINES.add("local", "unseen.run.executor:LocalEngine")
 ENGINES.add("dask", "unseen.run.dask:dask_engine")
 
 
 def make_engine(name: str, **options: object) -> AbstractContextManager[Engine]:
     """Return the engine called `name`, for a `with` block."""
     return ENGINES.get(name)(**options)
-
-
-def raise_lost(_item: object, reason: str) -> NoReturn:
-    """Default handler for lost items: raise `WorkerLostError`."""
-    raise WorkerLostError(f"{reason}. {RESUME}")
 
 
 # ---- devices and cores -----------------------------------------------------------------------------------------------
@@ -109,12 +109,12 @@ def devices() -> list[str]:
     return [str(i) for i in range(len(list(_DRIVER.iterdir())))] if _DRIVER.is_dir() else []
 
 
-def environment(number: int, count: int, found: list[str] | None = None) -> dict[str, str]:
+def environment(number: int, count: int) -> dict[str, str]:
     """Return the environment variables of process `number` of `count`: one device, and its share of the cores.
 
     Processes that see all devices would all use the first.
     """
-    found = devices() if found is None else found
+    found = devices()
     several = len(found) > 1
     device = {VARIABLE: found[number % len(found)], ALL_CUDA_VARIABLE: ",".join(found)} if several else {}
     return {**device, "OMP_NUM_THREADS": str(threads_each(count))}
@@ -207,7 +207,7 @@ def _exit_code(process: BaseProcess) -> int:
 
 
 class LocalEngine:
-    """Execute items one after the other in this process, or concurrently in `workers` processes."""
+    """Execute items one after the other in this process, or concurrently in `workers` processes, in a `with` block."""
 
     def __init__(self, workers: int = 1) -> None:
         self.slots = max(workers, 1)
@@ -215,8 +215,7 @@ class LocalEngine:
         self._workers = self._make_workers()
 
     def _make_workers(self) -> list[_Worker]:
-        found = devices()
-        return [_Worker(environment(number, self.slots, found)) for number in range(self.slots) if self.slots > 1]
+        return [_Worker(environment(number, self.slots)) for number in range(self.slots) if self.slots > 1]
 
     def shares(self, home: Path) -> bool:
         return True
@@ -226,12 +225,15 @@ class LocalEngine:
         function: Callable[[A], B],
         items: Iterable[A],
         *,
-        lost: Callable[[A, str], B] | None = None,
+        lost: Callable[[A, str], B] = raise_lost,
         needs: Mapping[str, float] | None = None,
     ) -> Iterator[B]:
-        return self._map(function, items, lost or raise_lost) if self._workers else map(function, items)
+        return self._map(function, items, lost) if self._workers else map(function, items)
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
         """Let the processes end by themselves; kill those that do not."""
         for worker in self._workers:
             worker.executor.shutdown(wait=False, cancel_futures=True)
@@ -277,16 +279,6 @@ class LocalEngine:
             raise WorkerLostError(f"{reason}; no worker process could be started.")
         self._workers[number] = _Worker(dead.variables)
         return reason
-
-
-@contextmanager
-def local_engine(workers: int = 1) -> Iterator[LocalEngine]:
-    """Return an engine on this machine."""
-    engine = LocalEngine(workers)
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 def _start(variables: dict[str, str]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from unseen.backbones.load import RuntimeName
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import DiskFullError, UnseenError
+from unseen.core.errors import DiskFullError
 from unseen.core.records import FeatureKey
 from unseen.run.evaluate import Context, Task, error_text, worker_context
 from unseen.run.executor import Engine
@@ -24,16 +24,10 @@ _MOST_PARTS, _BATCHES_PER_WORKER = 8, 4
 
 @dataclass(frozen=True)
 class FeaturePlan:
-    """The features that a group of cells reads.
-
-    Attributes:
-        entries: one for each extraction, in the order of `extractions_of`.
-        unexpected: the text of an exception that is not an `UnseenError`; "" without one.
-    """
+    """The features that a group of cells reads, one entry for each extraction, in the order of `extractions_of`."""
 
     task: Task
     entries: tuple[Described, ...] = ()
-    unexpected: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,14 +98,11 @@ def describe_features(task: Task, context: Context | None = None) -> FeaturePlan
     """Return the keys of the features that a group reads; none if that fails, as the evaluation reports the reason."""
     bench = (context or worker_context(task)).bench
     try:
-        found = [job.describe(bench.store) for job in extractions_of(task, bench)]
+        return FeaturePlan(task, tuple(job.describe(bench.store) for job in extractions_of(task, bench)))
     except DiskFullError:
         raise
-    except UnseenError:
+    except Exception:  # noqa: BLE001 - worker boundary: the evaluation stores the reason
         return FeaturePlan(task)
-    except Exception as error:  # noqa: BLE001 - worker boundary: the run warns
-        return FeaturePlan(task, unexpected=error_text(error))
-    return FeaturePlan(task, tuple(found))
 
 
 def extract_batch(batch: PartBatch, context: Context | None = None) -> PartBatchResult:
@@ -138,21 +129,13 @@ def extract_batch(batch: PartBatch, context: Context | None = None) -> PartBatch
 # ---- in the process of the run ---------------------------------------------------------------------------------------
 
 
-def extract_features(
-    tasks: Sequence[Task], engine: Engine, bench: Workbench, warn: Callable[[str, str], None]
-) -> list[Task]:
-    """Extract the features that groups read with several workers; return the tasks with the runtime that was used.
-
-    Args:
-        warn: called with the text of an exception that only makes the run slower.
-    """
+def extract_features(tasks: Sequence[Task], engine: Engine, bench: Workbench) -> list[Task]:
+    """Extract the features that groups read with several workers; return the tasks with the runtime that was used."""
     entries: dict[tuple[str, ...], PartBatch] = {}
     runtimes: dict[str, RuntimeName] = {}
     needs = {"GPU": 1.0} if tasks and tasks[0].extraction.device in ("auto", "cuda") else {}
     for plan in engine.map(describe_features, tasks, lost=lambda task, _: FeaturePlan(task), needs=needs):
         task = plan.task
-        if plan.unexpected:
-            warn(f"the features of {task.cells[0].model}", plan.unexpected)
         for place, entry in enumerate(plan.entries):
             name = tuple(sorted(key.digest for key in entry.keys.values()))
             batch = PartBatch(task, place, entry.keys, entry.total, task.extraction.part_size, ())

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unseen.backbones.backbone import FEATURES, Backbone
-from unseen.backbones.checkpoints import LoadReport, load_into, read_checkpoint, rename_in_order
+from unseen.backbones.checkpoints import load_into, read_checkpoint, rename_in_order, sentence
 from unseen.backbones.load import DEFAULT_ARCHITECTURES, BackboneSource, ModelName, architecture, build_backbone
 from unseen.backbones.model_files import check_weights_file, may_hold_several_networks
 from unseen.backbones.networks import find_network, guess_architecture, head_name
@@ -44,6 +44,7 @@ class FileSource(BackboneSource):
         check_weights_file(_existing(name))
 
     def load(self, name: ModelName) -> Backbone:
+        self.check(name)
         path = _existing(name)
         checkpoint = read_checkpoint(path)
         arch, notes = _arch(name), []
@@ -78,7 +79,7 @@ def _fill(name: ModelName, arch: str, path: Path, checkpoint: object) -> Backbon
         tensors = named
     elif head and (classes := _head_classes(tensors, prefix, head, built.module)) is not None:
         built = build_backbone(arch, name, classes)
-    report = replace(load_into(built.module, tensors, prefix), renamed=renamed)
+    report = load_into(built.module, tensors, prefix)
     if report.matched == 0 and (agreeing := rename_in_order(tensors, built.module)) is not None:
         choice.require_unique(path.name)
         raise CheckpointError(
@@ -88,23 +89,23 @@ def _fill(name: ModelName, arch: str, path: Path, checkpoint: object) -> Backbon
     outside = tuple(n for n in report.missing if head is None or not n.startswith(f"{head}."))
     _check(report, outside, path, arch, partial=name.flag("partial"))
     choice.require_unique(path.name)
-    notes = [f"{path.name}: {report.sentence()}"]
+    how = " by order and shape, not by name" if renamed else f" under {prefix!r}" if prefix else ""
+    notes = [f"{path.name}: {sentence(report)}{how}"]
     if report.missing and not outside:
         notes.append("the class head is not in the file: features only, no class probabilities")
         built = build_backbone(arch, name, 0)
         load_into(built.module, tensors, prefix)
     # Tensors of alternative networks do not count as unused.
     others = tuple(each.prefix for each in choice.alternatives if each.container == chosen.container and each.prefix)
-    loaded = LoadedModel(
+    loaded = replace(
+        report,
         file=path.name,
         network=chosen.path if choice.alternatives or "key" in name.options else "",
         alternatives=tuple(each.path for each in choice.alternatives),
         architecture=arch,
         inferred=not _arch(name),
-        matched=report.matched,
         missing=outside,
         unused=tuple(n for n in report.unused if not n.startswith(others)),
-        resized=report.resized,
         layer=FEATURES,
     )
     return replace(built, notes=tuple(notes), loaded=loaded)
@@ -123,12 +124,12 @@ def _head_classes(tensors: Mapping[str, Tensor], prefix: str, head: str, model: 
     """Return the number of classes of the file's head if it is another class head than the architecture's."""
     weight = tensors.get(f"{prefix}{head}.weight")
     own: Any = model.get_submodule(head).weight
-    if weight is None or weight.ndim != own.ndim:
+    if weight is None or weight.shape == own.shape or weight.shape[1:] != own.shape[1:]:
         return None
-    return int(weight.shape[0]) if weight.shape != own.shape and weight.shape[1:] == own.shape[1:] else None
+    return int(weight.shape[0])
 
 
-def _check(report: LoadReport, outside: tuple[str, ...], path: Path, architecture: str, *, partial: bool) -> None:
+def _check(report: LoadedModel, outside: tuple[str, ...], path: Path, architecture: str, *, partial: bool) -> None:
     """Raise if nothing fits, or if tensors outside the class head are missing and `partial` is false."""
     if report.matched == 0:
         raise CheckpointError(
@@ -137,6 +138,6 @@ def _check(report: LoadReport, outside: tuple[str, ...], path: Path, architectur
         )
     if outside and not partial:
         raise CheckpointError(
-            f"{path.name} fits {architecture} only in part: {report.sentence()}. Give the right arch=, or partial=true "
+            f"{path.name} fits {architecture} only in part: {sentence(report)}. Give the right arch=, or partial=true "
             f"to leave the rest at random."
         )

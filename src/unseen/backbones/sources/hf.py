@@ -12,7 +12,8 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -61,6 +62,7 @@ class TransformersSource(BackboneSource):
         self._place(name)
 
     def load(self, name: ModelName) -> Backbone:
+        self.check(name)
         place, revision = self._place(name)
         return load_transformers(place, name, revision)
 
@@ -105,7 +107,7 @@ def load_transformers(place: str, name: ModelName, revision: str | None = None) 
     """Load a model from a folder or the hub, with its image processor."""
     transformers = _transformers()
     trust = name.flag("trust_remote_code")
-    with _quiet(), guarded(name, "a model of images", error=BackboneError):
+    with guarded(name, "a model of images", error=BackboneError):
         if not trust:
             _check_folder(_fetch(place, revision), name)
         more = {"revision": revision, "trust_remote_code": trust}
@@ -205,10 +207,10 @@ def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel
     lacking = [*info.get("missing_keys", ()), *(str(each[0]) for each in info.get("mismatched_keys", ()))]
     pooler = built.loaded.layer == _LAYERS["pooled"]
     missing = sorted(n for n in map(str, lacking) if pooler or ".pooler." not in f".{n}")
-    files = [path.name for path in Path(place).glob("*") if path.suffix in (".safetensors", ".bin")]
+    files = list_weights(Path(place)) if Path(place).is_dir() else []
     return replace(
         built.loaded,
-        file=files[0] if len(files) == 1 else Path(place).name if Path(place).is_dir() else place,
+        file=files[0].name if len(files) == 1 else Path(place).name if files else place,
         matched=len(built.module.state_dict()) - len(set(lacking)),
         missing=tuple(missing),
         unused=tuple(sorted(map(str, info.get("unexpected_keys", ())))),
@@ -349,23 +351,14 @@ def agrees(own: CallableTransform, record: Preprocessing) -> bool:
     return bool(np.abs(ours - own(image)).max() < 1.5 * grey)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the progress bars and advice of transformers."""
-    logs = _transformers().utils.logging
-    level, bars = logs.get_verbosity(), getattr(logs, "is_progress_bar_enabled", lambda: True)()
-    logs.set_verbosity_error()
-    logs.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logs.set_verbosity(level)
-        if bars:
-            logs.enable_progress_bar()
-
-
 def _transformers() -> Any:
+    """Import transformers; without its progress bars and advice, unless the user has imported it."""
+    first = "transformers" not in sys.modules
     # Some networks fetch compiled code from the hub as soon as they are imported; no name asks for that.
     os.environ.setdefault("USE_HUB_KERNELS", "0")
     ensure_torchvision()
-    return import_extra("transformers", "hf")
+    library: Any = import_extra("transformers", "hf")
+    if first:
+        library.utils.logging.set_verbosity_error()
+        library.utils.logging.disable_progress_bar()
+    return library

@@ -34,6 +34,7 @@ class OnnxSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         from unseen.backbones.runtimes import Graph  # imports torch
 
+        self.check(name)
         path = _existing(name)
         chosen = name.adjust(Preprocessing(size=_SIDE, resize=_SIDE)).size
         graph = Graph(path, name.options.get("output"), chosen)

@@ -49,6 +49,7 @@ class OpenClipSource(BackboneSource):
         _chosen(name)
 
     def load(self, name: ModelName) -> Backbone:
+        self.check(name)
         model_name, tag = _chosen(name)
         library = _open_clip()
         if (folder := _folder(name)) is not None:

@@ -12,14 +12,13 @@ from pathlib import Path
 import msgspec
 
 from unseen.backbones.backbone import FEATURES, Backbone
-from unseen.backbones.checkpoints import load_into, read_checkpoint, rename_in_order
+from unseen.backbones.checkpoints import load_into, read_checkpoint, rename_in_order, sentence
 from unseen.backbones.load import BackboneSource, ModelName, build_backbone
 from unseen.backbones.networks import find_network
 from unseen.core.errors import CheckpointError, MissingExtraError, UnknownNameError
 from unseen.core.files import read_toml
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard
-from unseen.core.run_record import LoadedModel
 
 
 @cache
@@ -48,6 +47,7 @@ class PackagedSource(BackboneSource):
             raise UnknownNameError("packaged model", name.rest, packaged_cards())
 
     def load(self, name: ModelName) -> Backbone:
+        self.check(name)
         card, lite = packaged_cards()[name.rest], _is_lite(name.rest)
         file = _weights_file(name)
         library, classes = ("timm", None) if lite else ("torchvision", 0)
@@ -60,16 +60,14 @@ class PackagedSource(BackboneSource):
         report = load_into(built.module, tensors, prefix)
         # Only a head other than a class head may be unused.
         if report.missing or any(not key.startswith(f"{prefix}fc.") for key in report.unused):
-            raise CheckpointError(f"{card.id} does not fit {card.architecture}: {report.sentence()}.")
+            raise CheckpointError(f"{card.id} does not fit {card.architecture}: {sentence(report)}.")
         assert card.preprocessing is not None
         return replace(
             built,
             card=replace(card, id=str(name)),
             preprocessing=name.adjust(card.preprocessing),
             notes=() if lite else (card.notes,),
-            loaded=LoadedModel(
-                file.name, architecture=card.architecture, matched=report.matched, unused=report.unused, layer=FEATURES
-            ),
+            loaded=replace(report, file=file.name, architecture=card.architecture, layer=FEATURES),
         )
 
     def revision(self, name: ModelName) -> str:

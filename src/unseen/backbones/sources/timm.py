@@ -41,6 +41,7 @@ class TimmSource(BackboneSource):
             )
 
     def load(self, name: ModelName) -> Backbone:
+        self.check(name)
         repository = self.repository(name)
         if repository and not name.rest.startswith(_HUB) and cached_file(repository, "pytorch_model.bin") is None:
             check_available(repository, "model.safetensors", what=f"timm:{name.rest}")

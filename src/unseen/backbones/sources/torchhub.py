@@ -6,7 +6,6 @@ A hubconf is code, and it runs. So a checkout is a folder that the user has made
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import Any
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, ModelName, wrap_module
 from unseen.backbones.model_files import folder_digest
-from unseen.core.errors import BackboneError, UnknownNameError, first_line
+from unseen.core.errors import BackboneError, first_line
 from unseen.core.extras import ensure_torchvision
 from unseen.core.records import Preprocessing
 
@@ -35,6 +34,7 @@ class TorchHubSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         import torch
 
+        self.check(name)
         repository, model, local = _place(name)
         code = folder_digest(Path(repository)) if local else ""
         ensure_torchvision()
@@ -45,8 +45,6 @@ class TorchHubSource(BackboneSource):
                     repository, model, source="local" if local else "github", trust_repo=True, verbose=False
                 )
         except Exception as error:  # a hubconf may raise anything
-            if local and "Cannot find callable" in str(error):
-                raise UnknownNameError(f"model of {repository}", model, _functions(Path(repository))) from None
             first = first_line(error)
             raise BackboneError(f"{name} could not be built: {type(error).__name__}: {first}") from error
         if not isinstance(built, torch.nn.Module):
@@ -77,12 +75,6 @@ def _fresh_imports(repository: str) -> Iterator[None]:
             file = getattr(sys.modules[name], "__file__", None)
             if file and folder in Path(file).parents:
                 _IMPORTED.add(name)
-
-
-def _functions(folder: Path) -> list[str]:
-    """Return the functions that a hubconf defines, without running it."""
-    body = ast.parse((folder / "hubconf.py").read_text(encoding="utf-8")).body
-    return [node.name for node in body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
 
 
 def _place(name: ModelName) -> tuple[str, str, bool]:

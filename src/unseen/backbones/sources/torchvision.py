@@ -29,6 +29,7 @@ class TorchvisionSource(BackboneSource):
             yield _card(name, f"torchvision:{name}")
 
     def load(self, name: ModelName) -> Backbone:
+        self.check(name)
         weights = name.options.get("weights", "DEFAULT")
         built = torchvision_backbone(create_torchvision(name.rest, weights=weights), name)
         assert built.loaded is not None

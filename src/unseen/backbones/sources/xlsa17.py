@@ -38,6 +38,7 @@ class GivenSource(BackboneSource):
             raise UnknownNameError("features of a dataset", f"{name.scheme}:{name.rest}", known)
 
     def load(self, name: ModelName) -> Backbone:
+        self.check(name)
         raise BackboneError(
             f"{name!s} names features that a {name.scheme}: dataset has; there is no model to load. With other images "
             "use a model, such as torchvision:resnet101."
