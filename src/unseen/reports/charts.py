@@ -534,14 +534,12 @@ class Matrix(Chart):
 
     Attributes:
         x, y: fields with the names; `x_title` and `y_title` their titles.
-        domain: the values of the lightest and of the darkest tile; those of the data if empty.
     """
 
     x: str = "x"
     y: str = "y"
     x_title: str = ""
     y_title: str = ""
-    domain: Sequence[float] = ()
 
     @property
     def named(self) -> Sequence[str]:
@@ -556,7 +554,7 @@ class Matrix(Chart):
 
     def body(self) -> Spec:
         values = [row["value"] for row in self.rows]
-        low, high = self.domain or (min(values), max(values))
+        low, high = min(values), max(values)
         columns = self.places((), self.x)
         return self.template(
             "matrix",
