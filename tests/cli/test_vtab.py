@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from unseen.benchmarks.vtab.published_tables import score_table, task_titles
+from unseen.benchmarks.vtab.published_tables import published_result, score_table, task_titles
 from unseen.cli import main
+from unseen.core.records import Result
+from unseen.results import FILE_NAME, ResultsDatabase
 
 DATA = "procedural:shapes-count?train=24&val=12&test=16"
 OTHER = "procedural:shapes-distance?train=24&val=12&test=16"
+TUNED = {"adaptation": "finetune", "sweep": "lightweight", "seed": 0}
 QUICK = ["--learning-rates", "0.1,0.01", "--steps", "10,20", "--batch-size", "8"]
 
 
@@ -62,22 +65,22 @@ def test_published_methods_are_not_compared_on_other_tasks(
     assert "never run on the embedded tasks" in capsys.readouterr().err
 
 
-@pytest.fixture
-def scores(tmp_path: Path) -> Callable[[dict[str, float]], Path]:
-    def write(values: dict[str, float]) -> Path:
-        path = tmp_path / "scores.csv"
-        path.write_text("model,task,score\n" + "".join(f"mine,{task},{score}\n" for task, score in values.items()))
-        return path
-
-    return write
+def store(home: Path, scores: dict[str, dict[str, float]]) -> None:
+    """Store accuracies in percent, by model and task."""
+    with ResultsDatabase(home / FILE_NAME) as database:
+        for model, values in scores.items():
+            for task, score in values.items():
+                made = published_result(model, task, "1000", score, TUNED, "")
+                database.append("vtab", Result(replace(made.cell, model=model), {"top1": score / 100}))
 
 
 def test_a_model_is_ranked_among_the_eighteen_methods(
-    scores: Callable[[dict[str, float]], Path], capsys: pytest.CaptureFixture[str]
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = score_table("lightweight", "1000")
     best = dict(zip(table.tasks, table.scores.max(axis=0).tolist(), strict=True))
-    assert main(["vtab", "compare", "--own", str(scores(best)), "--json"]) == 0
+    store(home, {"mine": best})
+    assert main(["vtab", "compare", "--json"]) == 0
     (table,) = json.loads(capsys.readouterr().out)
     rows = table["rows"]
     assert len(rows) == 19
@@ -85,43 +88,31 @@ def test_a_model_is_ranked_among_the_eighteen_methods(
     assert rows[1]["name"] == "Sup-Rot-100% (published)"
     assert rows[1]["cells"][-1]["value"] == pytest.approx(0.675, abs=6e-4)
     some = {task: best[task] - 30 for task in ("pets", "svhn")}
-    assert main(["vtab", "compare", "--own", str(scores(some))]) == 0
+    store(tmp_path / "some", {"mine": some})
+    assert main(["vtab", "compare", "--home", str(tmp_path / "some")]) == 0
     shown = capsys.readouterr().out
     assert "2 tasks" in shown
     assert task_titles()["svhn"] in shown
     assert "Zhai et al., 2019, Table 6" in " ".join(shown.split())
 
 
-def test_an_unfinished_model_is_listed_and_models_can_be_chosen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "scores.csv"
-    lines = [f"{model},{task},70" for model in ("a", "b") for task in task_titles()]
-    path.write_text("\n".join(["model,task,score", *lines, "c,pets,99"]))
-    assert main(["vtab", "compare", "--own", str(path), "--json"]) == 0
+def test_an_unfinished_model_is_listed_and_models_can_be_chosen(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(home, {**{model: dict.fromkeys(task_titles(), 70.0) for model in ("a", "b")}, "c": {"pets": 99.0}})
+    assert main(["vtab", "compare", "--json"]) == 0
     ranked, incomplete = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in ranked["rows"] if "(published)" not in row["name"]] == ["a", "b"]
     assert [row["name"] for row in incomplete["rows"]] == ["c"]
     assert incomplete["notes"][0].startswith("c: 18 tasks of 19 missing")
-    assert main(["vtab", "compare", "--own", str(path)]) == 0
+    assert main(["vtab", "compare"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "incomplete, not ranked" in shown
     assert "c: 18 tasks of 19 missing" in shown
-    assert main(["vtab", "compare", "--own", str(path), "--models", "c", "--json"]) == 0
+    assert main(["vtab", "compare", "--models", "c", "--json"]) == 0
     (table,) = json.loads(capsys.readouterr().out)
     first = table["rows"][0]
     assert (len(table["rows"]), first["name"], first["cells"][-1]["value"]) == (19, "c", pytest.approx(0.99))
-    assert main(["vtab", "compare", "--own", str(path), "--models", "d"]) == 2
+    assert main(["vtab", "compare", "--models", "d"]) == 2
     assert "unknown model 'd'" in capsys.readouterr().err
-
-
-def test_bad_score_files_are_explained(
-    tmp_path: Path, scores: Callable[[dict[str, float]], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["vtab", "compare", "--own", str(tmp_path / "none.csv")]) == 2
-    assert "not a table with the columns" in capsys.readouterr().err
-    assert main(["vtab", "compare", "--own", str(scores({"petz": 3.0}))]) == 2
-    assert "Did you mean 'pets'" in capsys.readouterr().err
 
 
 def test_analyse_recomputes_the_paper(capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,14 +179,12 @@ def test_own_results_are_drawn_analysed_and_written_to_a_page(
     assert "Larger models" in capsys.readouterr().out
 
 
-def test_rows_of_the_literature_are_added(
-    scores: Callable[[dict[str, float]], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own = scores(dict.fromkeys(task_titles(), 50.0))
+def test_rows_of_the_literature_are_added(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(home, {"mine": dict.fromkeys(task_titles(), 50.0)})
     path = tmp_path / "published.csv"
     rows = [f'VPT-Deep,{task},{60 + k / 10},"Jia et al., 2022, Table 1"\n' for k, task in enumerate(task_titles())]
     path.write_text("method,task,score,source\n" + "".join(rows))
-    assert main(["vtab", "compare", "--own", str(own), "--published", str(path), "--json"]) == 0
+    assert main(["vtab", "compare", "--published", str(path), "--json"]) == 0
     (table,) = json.loads(capsys.readouterr().out)
     found = {row["name"]: row["cells"][-1]["value"] for row in table["rows"]}
     assert found["VPT-Deep (published)"] == pytest.approx(0.609)
@@ -203,8 +192,9 @@ def test_rows_of_the_literature_are_added(
     for text, message in (
         ("method,task,score,source\nA,dtd,60,\n", "has no source"),
         ("method,task,score,source\nA,dtd,600,x\n", "not a percentage"),
+        ("method,task,score,source\nA,petz,6,x\n", "Did you mean 'pets'"),
         ("method,score\nA,6\n", "columns method, source, task and score"),
     ):
         path.write_text(text)
-        assert main(["vtab", "compare", "--own", str(own), "--published", str(path)]) == 2
+        assert main(["vtab", "compare", "--published", str(path)]) == 2
         assert message in " ".join(capsys.readouterr().err.split())

@@ -207,42 +207,6 @@ def test_a_reader_writes_nothing(path: Path) -> None:
         opened.close()
 
 
-@pytest.mark.parametrize(
-    ("code", "log", "opens"),
-    [
-        (sqlite3.SQLITE_CANTOPEN, False, True),
-        (sqlite3.SQLITE_READONLY | 5 << 8, False, True),
-        (sqlite3.SQLITE_CANTOPEN, True, False),  # a process may write
-        (sqlite3.SQLITE_BUSY, False, False),
-    ],
-)
-def test_a_folder_that_takes_no_index_is_read_as_it_is(
-    path: Path, monkeypatch: pytest.MonkeyPatch, code: int, log: bool, opens: bool
-) -> None:
-    writer = connect_for_writing(path)
-    writer.execute("CREATE TABLE a (b)")
-    close(writer)
-    if log:
-        path.with_name("results.sqlite-wal").touch()
-    asked: list[str] = []
-    plainly = connection._open_for_queries
-
-    def refusing(path: Path, mode: str) -> sqlite3.Connection:
-        asked.append(mode)
-        if "immutable" not in mode:
-            raise error_of(code)
-        return plainly(path, mode)
-
-    monkeypatch.setattr(connection, "_open_for_queries", refusing)
-    if opens:
-        connect_for_reading(path).close()
-        assert len(asked) == 2
-    else:
-        with pytest.raises(sqlite3.OperationalError):
-            connect_for_reading(path)
-        assert len(asked) == 1
-
-
 def test_no_connection_is_left_open_after_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b"no database" * 100)
     opened: list[sqlite3.Connection] = []

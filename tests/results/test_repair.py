@@ -130,17 +130,6 @@ def test_results_of_every_version(tmp_path: Path, version: int) -> None:
     assert repr(stored(path)) == repr(before), "NaN is not equal to itself"
 
 
-def test_other_page_sizes(path: Path, make_result: Maker) -> None:
-    results = fill(path, make_result, 40)
-    other = sqlite3.connect(path)
-    other.execute("PRAGMA page_size = 1024")
-    other.execute("VACUUM")
-    other.close()
-    spoil(path, 0, bytes(100))
-    repair(path)
-    assert stored(path) == results
-
-
 def test_what_an_earlier_version_left_in_a_write_ahead_log_is_read(path: Path, make_result: Maker) -> None:
     ResultsDatabase(path).close()
     other = sqlite3.connect(path)

@@ -81,9 +81,7 @@ class Output:
 # ---- classes ---------------------------------------------------------------------------------------------------------
 
 
-def audit_class_list(
-    data: str, seen: str, mapping: Path | None, output: Output, *, noun: str, bench: Workbench | None
-) -> None:
+def audit_class_list(data: str, seen: str, mapping: Path | None, output: Output, *, bench: Workbench | None) -> None:
     """Audit the classes of a file or dataset; print and write the findings.
 
     Args:
@@ -95,7 +93,7 @@ def audit_class_list(
     known = read_mapping(mapping) if mapping is not None else {}
     settled = [name in known or bool(wnids and wnids[k]) for k, name in enumerate(names)]
     answers = answers_for(bench, data, seen) if bench is not None and not all(settled) else None
-    audit = audit_classes(names, seen_ids, mapping=known, wnids=wnids, answers=answers, seen_name=seen_name, noun=noun)
+    audit = audit_classes(names, seen_ids, mapping=known, wnids=wnids, answers=answers, seen_name=seen_name)
 
     def print_tables() -> None:
         _print_rows(audit.rows, wordnet.label)
@@ -277,7 +275,6 @@ def audit(
     ] = None,
     as_json: JsonOption = False,
     out: Annotated[Path | None, Option("--output", metavar="FILE", help="Write all findings as JSON.")] = None,
-    noun: Annotated[str, Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
     no_images: Annotated[
         bool, Option("--no-images", help="Match by names alone; do not classify images of each class.")
     ] = False,
@@ -326,4 +323,4 @@ def audit(
     if any(value is not None for value in (against, model, threshold, drop, groups)):
         raise UsageError("--against, --model, --threshold, --drop and --groups go with --images DATA.")
     bench = None if no_images else Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
-    audit_class_list(classes or data or "", seen, mapping, output, noun=noun, bench=bench)
+    audit_class_list(classes or data or "", seen, mapping, output, bench=bench)

@@ -35,7 +35,6 @@ def check(
     copies: Annotated[
         bool, Option("--copies/--no-copies", help="Search for copies between training and test images.")
     ] = True,
-    seed: Annotated[int, Option(help="Random seed.")] = 0,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -56,7 +55,7 @@ def check(
     screen = console(error=True)
     bench = Workbench(home_folder(home), progress=ConsoleProgress(screen))
     found = []
-    for each in run_checks(bench, resolve_dataset(data, here), names, seen=seen, copies=copies, seed=seed):
+    for each in run_checks(bench, resolve_dataset(data, here), names, seen=seen, copies=copies):
         screen.print(f"{each.status:>8}  {each.name}  {each.model}".rstrip(), soft_wrap=True)
         found.append(each)
     if as_json:

@@ -23,11 +23,10 @@ from unseen.cli.results import (
     stored_models,
 )
 from unseen.cli.run import display_names
-from unseen.cli.tables import count, print_json, print_model, say, say_written
+from unseen.cli.tables import count, print_json, print_model, say
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
-from unseen.results.export import merge, write_lines
-from unseen.results.render import markdown_table
+from unseen.results.export import merge
 
 
 def compare(
@@ -83,26 +82,15 @@ def leaderboard(
         Path | None,
         Option("--output", metavar="FILE", help="Path of the report; HOME/reports/leaderboard.html by default."),
     ] = None,
-    markdown: Annotated[
-        str, Option(metavar="FILE", help="Also write the boards as Markdown; - is standard output.")
-    ] = "",
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
     """Rank models whose results compare, with ranges of places, on a static page without a server."""
-
-    if as_json and markdown == "-":
-        raise UsageError("only one of --json and --markdown - can go to standard output.")
     merged = merge(sources or [home_folder(home)])
     tables = boards(merged.results, display_names(merged.results))
     page = leaderboard_page(merged, tables).write(out or home_folder(home) / "reports" / "leaderboard.html")
     if as_json:
         print_json([table.to_dict() for table in tables])
-    if markdown:
-        write_lines(markdown, ["\n".join(map(markdown_table, tables))])
-        say_written(markdown)
-    if not as_json and markdown != "-":
-        for table in tables:
-            print_model(table)
-    aside = as_json or markdown == "-"
-    say(f"Leaderboard: {page} ({count(len(tables), 'board')})", error=aside)
+    for table in () if as_json else tables:
+        print_model(table)
+    say(f"Leaderboard: {page} ({count(len(tables), 'board')})", error=as_json)

@@ -19,15 +19,10 @@ def ls(
     kind: Annotated[Kind, Argument(help="What to list.")],
     source: Annotated[str | None, Option("--source", help="All models of one source, such as timm.")] = None,
     paper: Annotated[str | None, Option("--paper", help="Only entries of a paper: cog, gbu, vtab, neucrab.")] = None,
-    group: Annotated[str | None, Option("--group", help="Only one group.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List models, datasets, benchmarks, studies, methods or scores."""
-    cards = [
-        card.to_dict()
-        for card in _cards(kind, source)
-        if (paper is None or card.paper == paper) and (group is None or card.group == group)
-    ]
+    cards = [card.to_dict() for card in _cards(kind, source) if paper is None or card.paper == paper]
     if as_json:
         print_json(cards)
     else:

@@ -152,6 +152,7 @@ class Chart:
         tooltip: fields to show on hover, with their titles.
         height: in pixels; by the number of rows if 0.
         width: in pixels; as wide as the page allows if 0.
+        hollow: field that is true for points that are not filled.
     """
 
     rows: Sequence[Row] = ()
@@ -160,6 +161,7 @@ class Chart:
     tooltip: Mapping[str, str] = field(default_factory=dict)
     height: int = 0
     width: int = 0
+    hollow: str = ""
 
     #: The attribute with the field that names the place of a row, and the attribute with the axis of the values.
     _place: ClassVar[str] = ""
@@ -271,9 +273,13 @@ class Chart:
         return [_encode(name, title=title) for name, title in fields.items() if name in occurring]
 
     def marks(self, at: Spec, **style: Any) -> Spec:
-        """Return a layer of points."""
-        mark = {"type": "point", "filled": True, "strokeWidth": 0}
-        return {"mark": mark | style, "encoding": {**at, **self.look(shape=True)}}
+        """Return a layer of points, hollow where the rows say so."""
+        look = self.look(shape=True)
+        if self.hollow:
+            look["fillOpacity"] = {"condition": {"test": f"datum.{self.hollow}", "value": 0}, "value": 1}
+            look["fill"] = {**look["color"], "legend": None}
+        mark = {"type": "point", "filled": not self.hollow, "strokeWidth": 2 if self.hollow else 0}
+        return {"mark": mark | style, "encoding": {**at, **look}}
 
     @property
     def dodged(self) -> bool:
@@ -528,14 +534,12 @@ class Matrix(Chart):
 
     Attributes:
         x, y: fields with the names; `x_title` and `y_title` their titles.
-        domain: the values of the lightest and of the darkest tile; those of the data if empty.
     """
 
     x: str = "x"
     y: str = "y"
     x_title: str = ""
     y_title: str = ""
-    domain: Sequence[float] = ()
 
     @property
     def named(self) -> Sequence[str]:
@@ -550,7 +554,7 @@ class Matrix(Chart):
 
     def body(self) -> Spec:
         values = [row["value"] for row in self.rows]
-        low, high = self.domain or (min(values), max(values))
+        low, high = min(values), max(values)
         columns = self.places((), self.x)
         return self.template(
             "matrix",

@@ -135,18 +135,7 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
 
     It may roll back what a process that was killed has left, as every connection of SQLite must.
     """
-    try:
-        return _open_for_queries(path, "mode=rw")
-    except sqlite3.OperationalError as error:
-        # The write-ahead log of an earlier version needs an index beside the file. Without a log, no process writes.
-        unopenable = _kind(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-        if not unopenable or any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal")):
-            raise
-        return _open_for_queries(path, "mode=ro&immutable=1")
-
-
-def _open_for_queries(path: Path, mode: str) -> sqlite3.Connection:
-    connection = _connect(f"{path.absolute().as_uri()}?{mode}", "PRAGMA query_only = ON")
+    connection = _connect(f"{path.absolute().as_uri()}?mode=rw", "PRAGMA query_only = ON")
     try:
         _wait_for(connection, "SELECT count(*) FROM sqlite_master", path)
     except BaseException:

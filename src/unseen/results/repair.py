@@ -26,8 +26,8 @@ from unseen.results.rows import COLUMNS, NESTED, Fields, RowReader, insert, refe
 
 Record = list[Any]
 _MAGIC = b"SQLite format 3\0"
-#: Page sizes to try if the header does not state one, the usual one first.
-_PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
+#: Bytes of a page, which SQLite chooses for a new file.
+_PAGE = 4096
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR = 0x0D, 0x0A, 0x02
 #: Bytes of a column by its type; from 12 on, texts and bytes state their length.
 _WIDTHS = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 7: 8, 8: 0, 9: 0}
@@ -114,19 +114,15 @@ def _settled_copy(path: Path, folder: Path) -> Path:
 
 def recover(path: Path) -> Found:
     """Return the rows that can be read from a file."""
-    data = path.read_bytes()
-    stated = struct.unpack_from(">H", data, 16)[0] if data[:16] == _MAGIC and len(data) > 100 else 0
-    stated = 65536 if stated == 1 else stated
-    sizes = [stated] if stated in _PAGE_SIZES else _PAGE_SIZES
-    return max((_Pages(data, size).scan() for size in sizes), key=lambda found: len(found.results))
+    return _Pages(path.read_bytes()).scan()
 
 
 class _Pages:
     """The pages of a file, and the records on them."""
 
-    def __init__(self, data: bytes, size: int) -> None:
-        self.data, self.size, self.count = data, size, len(data) // size
-        self.usable = size - (data[20] if data[:16] == _MAGIC and data[20] <= size - 480 else 0)
+    def __init__(self, data: bytes) -> None:
+        self.data, self.count = data, len(data) // _PAGE
+        self.usable = _PAGE - (data[20] if data[:16] == _MAGIC else 0)
 
     def scan(self) -> Found:
         """Return the rows on all pages; pages that are not in use hold none, because removed rows are overwritten."""
@@ -139,7 +135,7 @@ class _Pages:
     def _page(self, number: int) -> bytes:
         if not 1 <= number <= self.count:
             raise ValueError("a page that does not exist")
-        return self.data[(number - 1) * self.size : number * self.size]
+        return self.data[(number - 1) * _PAGE : number * _PAGE]
 
     def _records(self, number: int) -> Iterator[tuple[int, Record]]:
         """Yield the records of one page with their row ids; 0 in an index. Skip what cannot be read."""

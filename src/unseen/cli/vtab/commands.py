@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -135,10 +134,6 @@ def analyse(
 
 
 def compare(
-    scores: Annotated[
-        Path | None,
-        Option("--own", metavar="FILE", help="A CSV file with model, task, score (percent), not your results."),
-    ] = None,
     size: Annotated[
         Literal["1000", "full"] | None, Option("--size", help="Only results of 1000 or full examples.")
     ] = None,
@@ -153,12 +148,12 @@ def compare(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    stored = _read_csv(scores, size or "1000", published=False) if scores else _stored_results(study, home)
+    stored = _stored_results(study, home)
     wanted, known = split_names(models), list(dict.fromkeys(result.cell.model for result in stored))
     if unknown := set(wanted).difference(known):
         raise UnknownNameError("model", min(unknown), known)
     chosen = [result for result in stored if result.cell.model in (wanted or known)]
-    more = _read_csv(literature, size or "1000", published=True) if literature else []
+    more = _read_csv(literature, size or "1000") if literature else []
     found = compare_models(chosen, size=size, literature=more)
     tables = [table for ranking in found for table in ranking.tables(display_names(stored))]
     if as_json:
@@ -168,33 +163,22 @@ def compare(
         print_model(table)
 
 
-def _read_csv(path: Path, size: Size, *, published: bool) -> list[Result]:
-    """Return the results of a table of the user: model, task, score; or of the literature: method, task, score, source.
-
-    Scores are in percent.
-    """
-    columns = ["method", "source"] if published else ["model"]
+def _read_csv(path: Path, size: Size) -> list[Result]:
+    """Return the results of a table of the literature: method, task, score in percent, source."""
     found: list[Result] = []
-    seeds: Counter[tuple[str, str]] = Counter()
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.DictReader(stream))
         for row in rows:
-            name, source = row[columns[0]].strip(), row[columns[-1]].strip()
+            name, source = row["method"].strip(), row["source"].strip()
             task, score = vtab_task(row["task"].strip().removeprefix("vtab:")).name, float(row["score"])
             if not 0 <= score <= 100:
                 raise ValueError(f"{score} is not a percentage")
             if not source:
                 raise DataError(f"{path}: {name} on {task} has no source. Name the paper and the table of every row.")
-            result = published_result(name, task, size, score, _TUNED, source)
-            if not published:
-                cell = replace(result.cell, model=name, parameters={**_TUNED, "seed": seeds[name, task]})
-                result = Result(cell, {"top1": score / 100})
-                seeds[name, task] += 1
-            found.append(result)
+            found.append(published_result(name, task, size, score, _TUNED, source))
     except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
-        names = ", ".join([*columns, "task"])
-        raise DataError(f"{path} is not a table with the columns {names} and score: {error}.") from error
+        raise DataError(f"{path} is not a table with the columns method, source, task and score: {error}.") from error
     if not found:
         raise DataError(f"{path} holds no scores.")
     return found
