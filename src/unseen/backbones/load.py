@@ -304,8 +304,6 @@ class _FunctionSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         from torch import nn
 
-        from unseen.backbones.objects import code_digest
-
         name.check_options()
         built = self.function(*([name.rest] if name.rest else []))
         if isinstance(built, nn.Module):
@@ -314,6 +312,7 @@ class _FunctionSource(BackboneSource):
             raise BackboneError(
                 f"the function behind {name.scheme!r} returned {type(built).__name__}; a Module or Backbone is needed"
             )
+        code_digest = load_object("unseen.backbones.objects:code_digest")  # imports torch
         return replace(built, code=built.code or code_digest(built.module))
 
     def revision(self, name: ModelName) -> str:
