@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -224,6 +225,43 @@ def test_the_expectation_in_words_says_how_many_shots_and_whether_it_was_kept(sa
     assert "the test images have fewer right" in shifted.expectation
     clipped = dataclasses.replace(everything, expected=0.98, expected_se=0.01, correct=np.ones(48, bool))
     assert clipped.expectation.startswith("expect 94 to 100 % on images like these")
+
+
+def test_a_device_that_runs_out_of_memory_is_tried_with_smaller_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver fails until the limit is below its threshold; the result is that of streamed features."""
+    from unseen.probes import evaluate as module
+
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 20)
+    features = generator.normal(size=(80, 16)).astype(np.float32) + 2 * np.eye(4, 16, dtype=np.float32)[labels]
+    limits: list[int] = []
+    original = module.solve
+
+    def solve(name: str, data: Any, draws: Any, workers: Any, settings: Any) -> Any:
+        limits.append(settings.memory_limit)
+        if data.features.tensor is not None:
+            raise torch.cuda.OutOfMemoryError("injected")
+        return original(name, data, draws, workers, settings)
+
+    expected = module.evaluate_probe(features, labels, features, labels, seeds=[22], memory_limit=0)
+    monkeypatch.setattr(module, "solve", solve)
+    found = module.evaluate_probe(features, labels, features, labels, seeds=[22], memory_limit=1 << 30)
+    assert limits == [1 << 30, 1 << 28, 0]
+    np.testing.assert_array_equal(found[0].predictions, expected[0].predictions)
+
+
+def test_an_error_without_any_memory_is_raised() -> None:
+    from unseen.probes.evaluate import within_memory
+
+    tried: list[int] = []
+
+    def fail(limit: int) -> None:
+        tried.append(limit)
+        raise torch.cuda.OutOfMemoryError("injected")
+
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        within_memory(fail, 1 << 29)
+    assert tried == [1 << 29, 1 << 27, 0]
 
 
 def test_the_memory_limit_of_a_gpu_is_a_share_of_its_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:

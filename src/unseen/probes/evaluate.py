@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,11 @@ from unseen.probes.rows import FeatureSet, LabelledRows, Rows, Workers, join_row
 from unseen.probes.sampling import Draw, Shots, draw_rows
 from unseen.probes.solvers import SEEDS, Settings, SolverName, solve, solver_name, solver_version
 
+Found = TypeVar("Found")
+
 _TOP = 5
 _BINS = 15
+_SMALLEST_LIMIT = 1 << 28  # bytes; below it, features are streamed
 _LEAST = 1e-7  # probability that a log loss is taken of
 
 
@@ -85,24 +89,40 @@ def evaluate_probe(
     test_rows, tested = _checked(test_features, test_labels, "test")
     start = None if held is None else len(pair[1])
 
-    limit = chosen.memory_limit
-    rows, test = prepare_rows(joined, test_rows, device=where, square_root=square_root, memory_limit=limit)
-    data, classes = labelled(rows, wanted, start), np.unique(wanted)
-    index = data.labels.cpu().numpy()
-    draws = [
-        draw
-        for seed in numbers
-        for draw in draw_rows(index, seed=seed, shots=counts, validation_start=start, groups=groups)
-    ]
-    draws.sort(key=lambda draw: counts.index(draw.shots))
-    with Workers() as workers:
-        fits = solve(name, data, draws, workers, chosen)
-        return [_test(name, draw, fit, test, tested, classes, workers) for draw, fit in zip(draws, fits, strict=True)]
+    def evaluate(limit: int) -> list[ProbeResult]:
+        rows, test = prepare_rows(joined, test_rows, device=where, square_root=square_root, memory_limit=limit)
+        data, classes = labelled(rows, wanted, start), np.unique(wanted)
+        index = data.labels.cpu().numpy()
+        draws = [
+            draw
+            for seed in numbers
+            for draw in draw_rows(index, seed=seed, shots=counts, validation_start=start, groups=groups)
+        ]
+        draws.sort(key=lambda draw: counts.index(draw.shots))
+        with Workers() as workers:
+            fits = solve(name, data, draws, workers, replace(chosen, memory_limit=limit))
+            pairs = zip(draws, fits, strict=True)
+            return [_test(name, draw, fit, test, tested, classes, workers) for draw, fit in pairs]
+
+    return within_memory(evaluate, chosen.memory_limit)
 
 
 def device_memory(device: torch.device) -> int:
     """Return the bytes that working copies may take on a GPU: 80 % of what is free."""
     return int(0.8 * torch.cuda.mem_get_info(device)[0])
+
+
+def within_memory(work: Callable[[int], Found], limit: int) -> Found:
+    """Return `work(limit)`; if the device runs out of memory, with smaller limits, at last 0."""
+    while True:
+        try:
+            return work(limit)
+        except torch.cuda.OutOfMemoryError:
+            if not limit:
+                raise
+        limit = limit // 4 if limit > _SMALLEST_LIMIT else 0
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
 def _several_seeds(seeds: int | Sequence[int]) -> list[int]:
