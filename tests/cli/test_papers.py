@@ -75,7 +75,7 @@ def test_a_parameter_that_no_sentence_names_is_stated() -> None:
     assert "odd 3" in text
     assert "Other settings: extraction precision bf16; odd 3." in text and "default" not in text
     usual = Result(Cell("probe", "m", "d", {"seed": 1, "square_root": False, "odd": 3}), {"top1": 0.5})
-    ((text, _),) = method_paragraphs([usual])
+    ((text, _),) = method_paragraphs([usual], {})
     assert "Other settings: odd 3. All other settings have their default values." in text
     assert "{" not in text
     assert papers == ("cog",)

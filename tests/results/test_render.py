@@ -56,7 +56,7 @@ def test_latex_letter_by_letter() -> None:
 def test_groups_are_over_their_columns() -> None:
     grouped = replace(TABLE, groups=["", "Natural", "Natural"])
     assert r"\multicolumn{1}{c}{} & \multicolumn{2}{c}{Natural} \\" in latex_table(grouped, "t").split("\n")
-    assert markdown_table(grouped).split("\n")[2] == "| model | Natural: x | Natural: y\\| |"
+    assert markdown_table(grouped).split("\n")[2] == "| model | Natural x | Natural y\\| |"
 
 
 def test_csv_has_full_precision() -> None:

@@ -18,6 +18,7 @@ from unseen.core.records import Result
 from unseen.core.run_record import Recorder
 from unseen.data import Dataset
 from unseen.data.user_data import LabelledImages, divide
+from unseen.features.manifest import Extraction
 from unseen.run.evaluate import complete_result
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class _ArrayBench:
 
     data: Dataset
     rows: Mapping[str, AnyArray]
-    how: None = None
+    how: Extraction = Extraction(device="cpu")
     recorder: Recorder = field(default_factory=Recorder)
 
     def dataset(self, name: str) -> Dataset:

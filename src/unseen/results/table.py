@@ -137,7 +137,7 @@ class Table:
     def heads(self) -> list[str]:
         """The headings, with the group before each if the table has groups."""
         groups = self.groups or [""] * len(self.columns)
-        return [f"{group}: {head}" if group else head for group, head in zip(groups, self.columns, strict=True)]
+        return [f"{group} {head}".strip() for group, head in zip(groups, self.columns, strict=True)]
 
     def transposed(self, corner: str = "setting") -> Table:
         """Return the table with columns as rows, models as columns."""

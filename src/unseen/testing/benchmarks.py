@@ -133,7 +133,8 @@ def _check_options(
             raise AssertionError(f"{what} refuses {value!r}: give another value in `changes` ({error})") from error
         claim(plain != changed, f"{what}: {value!r} in `changes` is the value that it has already")
         before, after = ({cell.id for cell in each.plan(model, dataset)} for each in (plain, changed))
-        if field.name in plain.idle() and field.name in changed.idle():
+        own = {name for each in (plain, changed) for point in each.points(dataset) for name in point}
+        if field.name in {*plain.idle()} & {*changed.idle()} - own:
             claim(before == after, f"{what} is idle beside the other options, but changes the ids")
         elif neutral:
             claim(bool(before & after), f"{what} is declared neutral ({neutral}), but changes the ids")

@@ -83,6 +83,8 @@ def _card(name: str) -> MethodCard:
 
 def grid_of(method: type[ZeroShotMethod], size: str = "full") -> list[dict[str, object]]:
     """Return every setting that is tried for a method: the product of its lists; `{}` for a method without a grid."""
+    if size not in ("full", "quick"):
+        raise UnknownNameError("size of grid", size, ("full", "quick"))
     lists = (method.quick_grid if size == "quick" else {}) or method.grid
     return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
 

@@ -159,7 +159,7 @@ class ZslBenchmark(PromptOptions, Benchmark):
         classes = len(dataset.class_names)
         sampled = self.split == "PS" and not getattr(dataset, "protocol", "")
         unseen = round(self.share * classes)
-        if sampled and (unseen < 2 or classes - unseen < 4):
+        if sampled and not self.test_on and (unseen < 2 or classes - unseen < 4):
             raise DataError(
                 f"--share {self.share:g} of the {classes} classes of {dataset.id!r} leaves {classes - unseen} seen and "
                 f"{unseen} unseen classes; 4 and 2 are needed. Add classes, or change the share."

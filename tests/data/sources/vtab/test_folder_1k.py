@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.data import dataset_cards, load_dataset
 from unseen.data.sources.vtab import check_root, content_hash, load_task, vtab_task
 
@@ -148,7 +148,7 @@ def test_all_examples_are_not_in_a_1k_folder(folder: Path) -> None:
         load_dataset("vtab:clevr-distance", root=folder, size="full")
     with pytest.raises(UsageError, match="option size"):
         load_dataset("vtab:clevr-distance", root=folder, size="100")
-    with pytest.raises(UsageError, match="suite"):
+    with pytest.raises(UnknownNameError, match="unknown VTAB task 'mini'"):
         load_dataset("vtab:mini")
 
 
