@@ -60,7 +60,7 @@ def insert_copies(photos: Path, root: Path, *, first: int, copies: int, seed: in
 
 
 def measure(report: DuplicateReport) -> dict[str, Any]:
-    """Return the recall by edit, and the pairs of images that are no copies of one photograph."""
+    """Return the recall by edit, and the pairs of images that are not copies of one photograph."""
     where = [Path(name) for name in report.images.names]
     found: dict[str, set[int]] = {name: set() for name in EDITS}
     others = []

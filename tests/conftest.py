@@ -21,7 +21,7 @@ from tests.background import fork_processes
 from unseen.core.registry import Registry
 from unseen.engines import Engine, make_engine
 
-# A busy machine is no reason to fail.
+# A busy machine is not a reason to fail.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 

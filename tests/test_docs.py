@@ -119,7 +119,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch | None = None) -> str
         targets = (ROOT / "Makefile").read_text()
         return "" if f"\n{words[1]}:" in targets else f"make has no target {words[1]}"
     if words[0] != "unseen":
-        return "it is no command of this package: mark the block as not run"
+        return "it is not a command of this package: mark the block as not run"
     if monkeypatch is not None:
         with monkeypatch.context() as patched:
             patched.setattr(typer.core.TyperCommand, "invoke", lambda *_: None)

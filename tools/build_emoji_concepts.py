@@ -83,7 +83,7 @@ BLOCKS: tuple[tuple[int, str], ...] = (
     (0x10FFFF, "artifact object"),
 )
 
-# Unicode name -> "lemma.sense" where rule 3 errs, or None where the name is no concept that the picture shows.
+# Unicode name -> "lemma.sense" where rule 3 errs, or None where the name is not a concept that the picture shows.
 # Where ImageNet-1K files its pictures under a neighbouring sense (its spider webs, television sets, mushrooms), that
 # sense is taken: a concept that a model has seen must not pass for one it has not.
 OVERRIDES: Mapping[str, str | None] = {

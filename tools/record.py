@@ -55,7 +55,7 @@ def tables(printed: str) -> list[list[str]]:
 
 
 def run(command: str) -> str:
-    """What a command prints; that it missed a target is no reason not to keep its table."""
+    """What a command prints; that it missed a target is not a reason not to keep its table."""
     words = [os.path.expandvars(word) for word in shlex.split(command)]
     words = [sys.executable, *words[1:]] if words[0] == "python" else words
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)

@@ -65,7 +65,7 @@ class _Slot:
             code = 1
             try:
                 os.close(reading)
-                warnings.simplefilter("ignore")  # waiting for a lock is no failure, also where warnings are errors
+                warnings.simplefilter("ignore")  # waiting for a lock is not a failure, also where warnings are errors
                 time.sleep(delay)
                 append_some(self.home, self.number, self.next, count, writing)
                 code = 0

@@ -60,7 +60,7 @@ CHANGES: dict[str, Callable[[Net], Any]] = {
     "a tied weight": lambda net: net.again.weight.data.mul_(2),
     "a buffer": lambda net: net.kept.mul_(2),
     "a buffer that is not saved": lambda net: net.lost.mul_(2),
-    "a tensor that is no buffer": lambda net: net.plain.mul_(2),
+    "a tensor that is not a buffer": lambda net: net.plain.mul_(2),
     "a number in a list": lambda net: net.factors.__setitem__(0, 3.0),
     "a number in a dict": lambda net: net.sizes.__setitem__("a", 2),
     "a function": lambda net: setattr(net, "bend", lambda x: x * 2.0),

@@ -23,7 +23,7 @@ BAD = {
     "a layer that is a number": ("[benchmarks.probe]\nlayer = 3", ["layer", "str", "3"]),
     "an option that is not there": ("[benchmarks.probe]\nshot = [1]", ["shot", "Did you mean 'shots'"]),
     "a benchmark that is not there": ("[benchmarks.prob]", ["prob", "Did you mean 'probe'"]),
-    "a benchmark that is no table": ('[benchmarks]\nprobe = "fast"', ["[benchmarks.probe]", "table"]),
+    "a benchmark that is not a table": ('[benchmarks]\nprobe = "fast"', ["[benchmarks.probe]", "table"]),
     "benchmarks that are a text": ('benchmarks = "probe"', ["benchmarks", "table"]),
     "no benchmark": ("[benchmarks]", ["benchmark"]),
     "a measure that is not there": ('[benchmarks.cog]\nmeasure = "lim"', ["measure", "Did you mean 'lin'"]),

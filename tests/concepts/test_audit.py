@@ -169,7 +169,7 @@ def test_where_the_list_is_mixed_the_class_is_open() -> None:
 
 
 def test_a_longer_name_does_not_count_against_the_whole_list() -> None:
-    """Among buildings a house is no house finch; alone it is flagged, if nothing else is known."""
+    """Among buildings a house is not a house finch; alone it is flagged, if nothing else is known."""
     scenes = ["abbey", "pagoda", "motel", "skyscraper", "warehouse", "hospital"]
     seen = ["n01532829"]  # house finch
     assert not audit_classes(["house", *scenes], seen).rows[0].match.ambiguous

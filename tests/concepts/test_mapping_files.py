@@ -89,7 +89,7 @@ def test_mappings(tmp_path: Path, name: str, text: str) -> None:
     [
         ("seal\tcat", "line 1: 'seal' has 'cat', which is no WordNet id"),
         ("seal", "line 1: expected a class and a wnid"),
-        ("seal\tn02076197", r"line 1: 'seal' has n02076197, which is no noun"),
+        ("seal\tn02076197", r"line 1: 'seal' has n02076197, which is not a noun"),
         ("# settled\nseal\tn02076196\nseal\t-", "line 3: the class 'seal' is on line 2 already"),
     ],
 )

@@ -91,7 +91,7 @@ def test_the_photographs(golden_data: Path, capsys: pytest.CaptureFixture[str]) 
         print(f"\nCaltech-101, {measured}")
     assert not measured.missed
     assert len(measured.silent) <= 0.02 * measured.classes
-    assert measured.open <= 0.4 * measured.classes, "to flag everything is no audit"
+    assert measured.open <= 0.4 * measured.classes, "to flag everything is not an audit"
 
 
 def test_the_five_lists_of_gbu(golden_data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def test_ids_of_the_mapping_and_of_the_dataset_come_first(wordnet: WordNet) -> N
 def test_bad_mappings(wordnet: WordNet) -> None:
     with pytest.raises(DataError, match="1 classes that are not in the list, such as 'sael'"):
         match_classes(wordnet, ["seal"], mapping={"sael": "n02076196"})
-    with pytest.raises(DataError, match="class 'seal': the mapping has 'n99999999', which is no noun"):
+    with pytest.raises(DataError, match="class 'seal': the mapping has 'n99999999', which is not a noun"):
         match_classes(wordnet, ["seal"], mapping={"seal": "n99999999"})
 
 

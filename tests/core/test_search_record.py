@@ -46,7 +46,7 @@ def test_a_tie_with_a_value_in_between_is_no_edge() -> None:
 def test_no_count_is_smaller_than_one() -> None:
     assert edges(grid("k", (1, 0.9), (5, 0.8), (20, 0.7)), k=1) == {}
     assert edges(grid("epochs", (1, 0.7), (5, 0.8), (20, 0.9)), epochs=20) == {"epochs": 20}
-    assert edges(grid("gamma", (-3, 0.9), (0, 0.8), (3, 0.7)), gamma=-3) == {"gamma": -3}, "an exponent is no count"
+    assert edges(grid("gamma", (-3, 0.9), (0, 0.8), (3, 0.7)), gamma=-3) == {"gamma": -3}, "an exponent is not a count"
 
 
 def test_what_is_no_number_or_sampled_has_no_edge() -> None:

@@ -106,7 +106,7 @@ def test_a_tar_in_a_tar(tmp_path: Path) -> None:
     outer = index_tar(write_tar(tmp_path / "all.tar", [("n0.tar", b""), ("n1.tar", inner), ("z", b"end")]))
     index = outer.nested(1)
     assert [(n, index.read(i)) for i, n in enumerate(index.names)] == SMALL
-    with pytest.raises(DataError, match=r"all\.tar, n0\.tar is no tar file, or .* cut off before its first file"):
+    with pytest.raises(DataError, match=r"all\.tar, n0\.tar is not a tar file, or .* cut off before its first file"):
         outer.nested(0)
 
 
@@ -154,7 +154,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "between files": (lambda d: d[:1536], r"cut off at or after n1_1\.JPEG"),
     "empty": (lambda d: b"", "cut off before its first file"),
     "damaged inside": (lambda d: d[:1536] + b"\xff" * 512 + d[2048:], r"damaged or cut off at or after n1_1\.JPEG"),
-    "text": (lambda d: b"hello " * 200, "is no tar file"),
+    "text": (lambda d: b"hello " * 200, "is not a tar file"),
     "gzip": (gzip.compress, "compressed with gzip"),
 }
 

@@ -152,7 +152,7 @@ def test_bad_images_are_counted_and_never_kill_the_run(images: Path, tmp_path: P
     good = (images / "class0" / "000.png").read_bytes()
     bad = images / "class1"
     (bad / "truncated.png").write_bytes(good[: len(good) // 2])
-    (bad / "text.png").write_text("this is no picture")
+    (bad / "text.png").write_text("this is not a picture")
     (bad / "empty.jpg").write_bytes(b"")
     Image.new("1", (20000, 20000)).save(bad / "bomb.png")
     odd = images / "class2"

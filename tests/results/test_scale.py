@@ -45,7 +45,7 @@ def fill(tmp_path: Path) -> Iterator[Callable[[int], ResultsDatabase]]:
 
 
 def peak(work: Callable[[], Any]) -> int:
-    work()  # what is imported or cached once is no cost of the second time
+    work()  # what is imported or cached once is not a cost of the second time
     costs = []
     for _ in range(2):  # other threads of the process may allocate, too
         tracemalloc.start()

@@ -28,7 +28,7 @@ def test_a_checkout_has_its_commit_and_an_installed_package_has_none(tmp_path: P
     (root / "src" / "unseen").mkdir(parents=True)
     assert _commit(root) == "", "no repository"
     (root / ".git").mkdir()
-    assert _commit(root) == "", "a broken repository is no failure"
+    assert _commit(root) == "", "a broken repository is not a failure"
     (root / ".git").rmdir()
     git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "-q"], check=True)

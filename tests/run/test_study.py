@@ -205,7 +205,7 @@ def test_a_broken_study_is_explained(text: str, words: str, tmp_path: Path) -> N
     [
         ({"prob": {}}, "Did you mean 'probe'"),
         ({"probe": {"sedes": [1]}}, "Did you mean 'seeds'"),
-        ({"probe": {"shots": ["many"]}}, "'many' is no number, and none of all"),
+        ({"probe": {"shots": ["many"]}}, "'many' is not a number, and none of all"),
         ({"probe": {"seeds": []}}, "at least one seed"),
     ],
 )

@@ -204,7 +204,7 @@ def test_scores_without_bounds_and_a_factor_on_errors() -> None:
 
 
 def test_areas_are_compared_image_by_image() -> None:
-    """A statistic that is no mean: its value plus the influence of each image stands for the outcomes."""
+    """A statistic that is not a mean: its value plus the influence of each image stands for the outcomes."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(20), 15)
     seen = labels < 10

@@ -32,7 +32,7 @@ def _check_probe(probe: Any) -> None:
     an evaluation relies on.
     """
     what = type(probe).__name__
-    claim(is_classifier(probe), f"{what} is no scikit-learn classifier")
+    claim(is_classifier(probe), f"{what} is not a scikit-learn classifier")
     features, labels = _clusters(120)
     test, wanted = _clusters(200, seed=1)
     features.flags.writeable = labels.flags.writeable = False

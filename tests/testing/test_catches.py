@@ -315,7 +315,7 @@ def test_benchmarks_with_missing_metadata(
         (Undescribed, "its info .* has no title"),
         (Misnamed, "sentence names letter, which no cell has as a parameter"),
         (Nameless, "metrics does not describe value"),
-        (Sectionless, "section 'unseen.reports:no_such_section' is no function"),
+        (Sectionless, "section 'unseen.reports:no_such_section' is not a function"),
         (Astray, "columns has worth, which metrics does not describe"),
         (Stale, "option 'number' may change numbers, but 4 has the same ids"),
         (Lazy, "2 cells gave 1 results"),

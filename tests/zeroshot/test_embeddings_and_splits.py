@@ -222,7 +222,7 @@ def test_a_split_file_has_one_class_per_line_and_no_unknown_ones(tmp_path: Path)
 
     assert unseen("red fox\nriver otter\n") == ["red fox", "river_otter"]
     with pytest.raises(
-        DataError, match=r"2 of 3 classes are no class .*'riverotterr' \(did you mean 'river_otter'\?\)"
+        DataError, match=r"2 of 3 classes are not classes .*'riverotterr' \(did you mean 'river_otter'\?\)"
     ):
         unseen("red fox\nriverotterr\nEmu\n")
     assert unseen("red fox\nriverotterr\nemu\n", drop_unknown=True) == ["red fox", "emu"]

@@ -149,7 +149,7 @@ def test_dsrl_makes_its_objective_small(small_problem: Problem) -> None:
 
 
 def test_sse_leaves_features_that_never_vary_as_they_are(small_problem: Problem) -> None:
-    """Their deviation of 0 is no unit; they distinguish no class from another."""
+    """Their deviation of 0 is not a unit; they distinguish no class from another."""
     method = SSE().fit(np.ones((400, 8)), small_problem.train.y, small_problem.S)
     assert method.scale_ == 1
     np.testing.assert_array_equal(method.v_, 1)

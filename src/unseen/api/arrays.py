@@ -44,7 +44,7 @@ class _ArrayBench:
 
     data: Dataset
     rows: Mapping[str, AnyArray]
-    how: Extraction = Extraction(device="cpu")
+    how: Extraction = field(default_factory=lambda: Extraction(device="cpu"))
     recorder: Recorder = field(default_factory=Recorder)
 
     def dataset(self, name: str) -> Dataset:

@@ -20,7 +20,7 @@ from unseen.run.evaluate import Context, Task, evaluate_group
 
 V = TypeVar("V")
 
-#: Inputs that users keep in a home, which are no results; of the folder of VTAB all but the runs of its searches.
+#: Inputs that users keep in a home, which are not results; of the folder of VTAB all but the runs of its searches.
 _INPUTS = ("weights", "data", "cog-levels.json")
 _VTAB, _RUNS = "vtab", "runs"
 

@@ -222,7 +222,7 @@ def _kind_of(kind: type) -> tuple[str, str]:
 def _code_of(kind: type) -> str:
     """Return a digest of `forward` for a library's class, and of all methods and attributes for a user's class.
 
-    Special attributes that are no methods do not count: they hold the documentation, and in newer versions of Python
+    Special attributes that are not methods do not count: they hold the documentation, and in newer versions of Python
     the line number of the class.
     """
     found = []

@@ -3,7 +3,7 @@
 Paper:      Xian et al., TPAMI 2018, section 5.2: test classes of a zero-shot split must not be among the classes that
             the features were trained on [P]
 Implements: the check of [P] for any class list and any seen set
-Differs:    [P] compares names, this audit synsets. A class that is no seen synset can still be above seen ones
+Differs:    [P] compares names, this audit synsets. A class that is not a seen synset can still be above seen ones
             (`horse`: sorrel horses are in the training set) or below one (`supermarket` is a grocery store); both are
             reported. Similarities are Lin's over all nouns of WordNet, so that they do not depend on the class list
 """

@@ -172,7 +172,7 @@ def _provided(
             found[i] = ClassMatch(name, None, "given", "settled by the mapping: not in WordNet")
         elif wnid is not None:
             if wnid not in wordnet:
-                raise DataError(f"class {name!r}: the {source} has {wnid!r}, which is no noun of WordNet 3.0.")
+                raise DataError(f"class {name!r}: the {source} has {wnid!r}, which is not a noun of WordNet 3.0.")
             reason = "settled by the mapping" if name in mapping else f"the {source} gives the synset"
             found[i] = ClassMatch(name, wnid, "given", reason, (wnid,))
     return found

@@ -57,7 +57,7 @@ def read_wnid_table(path: Path, lines: Iterable[tuple[int, str]]) -> dict[str, s
                 "that is open, - for one that WordNet does not have."
             )
         if is_wnid(wnid) and int(wnid[1:]) not in _nouns():
-            raise DataError(f"{where}: {name!r} has {wnid}, which is no noun of WordNet 3.0.")
+            raise DataError(f"{where}: {name!r} has {wnid}, which is not a noun of WordNet 3.0.")
         found[name], first_line[name] = wnid, number
     return found
 

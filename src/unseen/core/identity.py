@@ -170,7 +170,7 @@ def to_json(value: object, *, indent: int | None = 2) -> str:
     """Return strict JSON: numbers that it lacks are "NaN", "Infinity" or "-Infinity", which `float` reads."""
     try:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError):  # a number that JSON lacks, or a mapping that is no dictionary
+    except (TypeError, ValueError):  # a number that JSON lacks, or a mapping that is not a dictionary
         return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 

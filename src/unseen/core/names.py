@@ -80,7 +80,7 @@ class Name:
     def resolved(self, base: Path, paths: Collection[str]) -> Self:
         """Return the name with absolute paths: the rest if `paths` has "", and the existing options in `paths`.
 
-        An option that is no existing path may be a number (`test=0.2`) or relative to the data: its source decides.
+        An option that is not an existing path may be a number (`test=0.2`) or relative to the data: its source decides.
         """
         options = dict(self.options)
         for key in options.keys() & set(paths):
@@ -123,7 +123,7 @@ def _absolute(text: str, base: Path) -> Path:
     try:
         return (base / Path(text).expanduser()).resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"{text[:80]!r} is no path: {error}.") from None
+        raise UsageError(f"{text[:80]!r} is not a path: {error}.") from None
 
 
 def _cut_options(text: str) -> tuple[str, dict[str, str]]:

@@ -155,7 +155,7 @@ def read_splits(
 def _read_pair(images: Any, labels: Any) -> LabelledImages:
     if isinstance(images, str | Path) or not hasattr(images, "__len__") or not hasattr(images, "__getitem__"):
         raise DataError(
-            f"{type(images).__name__} is no set of images. Give a dataset's name, a folder, (images, labels), a torch "
+            f"{type(images).__name__} is not a set of images. Give a dataset's name, a folder, (images, labels), a torch "
             "or Hugging Face dataset, or a data frame with paths and labels."
         )
     if getattr(images, "ndim", 4) not in (3, 4):
@@ -164,7 +164,7 @@ def _read_pair(images: Any, labels: Any) -> LabelledImages:
     if not items:
         raise DataError("there are no images.")
     if not is_image(items[0]):
-        raise DataError(f"{type(items[0]).__name__} is no image. Give Pillow images, arrays, tensors or paths.")
+        raise DataError(f"{type(items[0]).__name__} is not an image. Give Pillow images, arrays, tensors or paths.")
     if labels is not None:
         labels = _label_list(labels.detach().cpu() if hasattr(labels, "detach") else labels)
         if len(labels) != len(items):
@@ -204,7 +204,7 @@ def _image_of(item: object) -> Any:
         item = item[guess_column(list(item), (*IMAGE_COLUMNS, "pixel_values"), "images")]
     found = item[0] if isinstance(item, tuple | list) else item
     if not is_image(found):
-        raise DataError(f"an item of the dataset begins with {type(found).__name__}, which is no image.")
+        raise DataError(f"an item of the dataset begins with {type(found).__name__}, which is not an image.")
     return found
 
 

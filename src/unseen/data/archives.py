@@ -153,7 +153,9 @@ def _walk(stream: BinaryIO, start: int, end: int, shown: str) -> _Rows:
     if reason or last + _BLOCK > end or any(ending):  # at damage and at the end of the file it stops without an error
         whole = [name for name, offset, size in found if offset + size <= end]
         where = f"at or after {whole[-1]}" if whole else "before its first file"
-        raise DataError(f"{shown} is no tar file, or is damaged or cut off {where}{reason}. Download or copy it again.")
+        raise DataError(
+            f"{shown} is not a tar file, or is damaged or cut off {where}{reason}. Download or copy it again."
+        )
     return [row[0] for row in found], [row[1] for row in found], [row[2] for row in found]
 
 

@@ -192,7 +192,7 @@ def number_targets(
     """Return names and indices of strata, and (n,) values, by split.
 
     Raises:
-        DataError: a label is no finite number, or all are the same.
+        DataError: a label is not a finite number, or all are the same.
     """
     values = {}
     for split, found in labels.items():

@@ -315,7 +315,7 @@ def near_pairs(
 
 
 def _unit(rows: Rows) -> tuple[Float32Array, IntArray]:
-    """Return rows of length one and their numbers, without rows of zeros or with values that are no numbers."""
+    """Return rows of length one and their numbers, without rows of zeros or with values that are not numbers."""
     block = np.array(rows[:], np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         norm = np.linalg.norm(block, axis=1)

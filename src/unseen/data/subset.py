@@ -35,7 +35,7 @@ class Division:
         """Read the options test, val and seed.
 
         Args:
-            files: return test and val that are no numbers: they name files with the images of these splits.
+            files: return test and val that are not numbers: they name files with the images of these splits.
         """
         shares: dict[str, float] = {}
         named: dict[str, str] = {}

@@ -161,7 +161,7 @@ def load_manifest(folder: Path) -> Manifest | None:
         values = json.loads(content)
         schema = values["schema"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(path, f"it is no manifest ({type(error).__name__}: {error})") from error
+        raise _damaged(path, f"it is not a manifest ({type(error).__name__}: {error})") from error
     if not isinstance(schema, int) or schema > SCHEMA:
         raise StoreError(
             f"{path} has schema {schema!r}, and this version of unseen knows up to {SCHEMA}: a newer version wrote it. "

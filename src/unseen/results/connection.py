@@ -332,7 +332,7 @@ def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master")}
     own = {"result", "metric"} <= tables
-    # An id that can be missing is no key of its table: the text of the schema is damaged.
+    # An id that can be missing is not a key of its table: the text of the schema is damaged.
     odd = own and connection.execute("SELECT 1 FROM result WHERE id IS NULL LIMIT 1").fetchone() is not None
     if (
         odd

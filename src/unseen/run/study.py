@@ -119,7 +119,7 @@ def study_cards() -> list[MethodCard]:
     return cards
 
 
-#: What a TOML file contains, which is no model and no dataset.
+#: What a TOML file contains, which is not a model and no dataset.
 _PLAIN = (str, bytes, int, float, dict, list, type(None))
 
 

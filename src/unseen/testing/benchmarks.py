@@ -67,19 +67,19 @@ def _check_info(benchmark: Benchmark, model: str, dataset: str) -> None:
         claim(bool(getattr(info, field)), f"{what} has no {field}")
     claim(not info.sentence.rstrip().endswith("."), f"{what}: the full stop of sentence is added later")
     for field in ("citations", "metrics", "columns", "targets"):
-        claim(isinstance(getattr(info, field), tuple), f"{what}: {field} is no tuple")
+        claim(isinstance(getattr(info, field), tuple), f"{what}: {field} is not a tuple")
     strange = set(info.targets) - {CLASS, SEVERAL, NUMBER}
     claim(not strange, f"{what}: targets has {', '.join(sorted(map(repr, strange)))}")
     section = None
     with suppress(ImportError, AttributeError, ValueError):
         section = load_object(info.section)
-    claim(callable(section), f"{what}: section {info.section!r} is no function")
+    claim(callable(section), f"{what}: section {info.section!r} is not a function")
     for cell in benchmark.plan(model, dataset):
         missing = {n for _, n, _, _ in string.Formatter().parse(info.sentence) if n} - set(cell.parameters)
         claim(not missing, f"{what}: sentence names {', '.join(sorted(missing))}, which no cell has as a parameter")
         options = set(info.cell_options(cell.parameters)) - set(cell.parameters)
         strange = options - {field.name for field in dataclasses.fields(benchmark)}
-        claim(not strange, f"{what}: cell_options gives {', '.join(sorted(strange))}, which is no option")
+        claim(not strange, f"{what}: cell_options gives {', '.join(sorted(strange))}, which is not an option")
         cited = info.cell_citations(cell.parameters)
         claim(all(isinstance(each, str) for each in cited), f"{what}: cell_citations gives something else than texts")
 
@@ -133,8 +133,8 @@ def _check_options(
             raise AssertionError(f"{what} refuses {value!r}: give another value in `changes` ({error})") from error
         claim(plain != changed, f"{what}: {value!r} in `changes` is the value that it has already")
         before, after = ({cell.id for cell in each.plan(model, dataset)} for each in (plain, changed))
-        own = {name for each in (plain, changed) for point in each.points(dataset) for name in point}
-        if field.name in {*plain.idle()} & {*changed.idle()} - own:
+        idle = field.name in plain.idle() and field.name in changed.idle()
+        if idle and plain.points(dataset) == changed.points(dataset):
             claim(before == after, f"{what} is idle beside the other options, but changes the ids")
         elif neutral:
             claim(bool(before & after), f"{what} is declared neutral ({neutral}), but changes the ids")

@@ -249,7 +249,7 @@ def _keys(dataset: Dataset) -> list[str]:
 def _read_listed(
     source: str, split: str | None, dataset: Dataset, drop_unknown: bool
 ) -> tuple[IntArray, tuple[str, ...]]:
-    """Return the classes that a split file lists, and its entries that are no class of the dataset."""
+    """Return the classes that a split file lists, and its entries that are not classes of the dataset."""
     path, places = Path(source.removeprefix("file:")).expanduser(), dict[str, set[int]]()
     for i, pair in enumerate(zip(dataset.class_names, _keys(dataset), strict=True)):
         for name in pair:
@@ -258,7 +258,7 @@ def _read_listed(
     unknown = tuple(name for name, own in found.items() if own is None)
     if unknown and not drop_unknown:
         raise DataError(
-            f"{path}: {len(unknown):,} of {len(found):,} classes are no class of the dataset: "
+            f"{path}: {len(unknown):,} of {len(found):,} classes are not classes of the dataset: "
             f"{list_unknown(unknown, places)}. Correct them, or ignore them with --drop-unknown."
         )
     listed = sorted({i for own in found.values() if own is not None for i in places[own]})
@@ -287,7 +287,7 @@ def _sampled_unseen(kind: str, dataset: Dataset, share: float, seed: int) -> tup
     names = dataset.class_names
     wanted = round(share * len(names))
     order = draw_order(_keys(dataset), seed)
-    if kind == "PS" and not all(name.isdecimal() for name in names):  # numbers are no names to audit
+    if kind == "PS" and not all(name.isdecimal() for name in names):  # numbers are not names to audit
         audit = audit_unseen(dataset, np.arange(len(names)))
         clear = {i for i, row in enumerate(audit.rows) if row.relation is Relation.UNSEEN and not row.flagged}
         order = np.asarray([i for i in order if int(i) in clear], np.int64)

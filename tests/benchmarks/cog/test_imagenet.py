@@ -100,7 +100,7 @@ def test_everything_is_a_view_of_one_extraction(
     once = counted.images
     unseen = [wnid for wnid in made.others if wnid not in made.short]
     trained = sum(made.counts[wnid] for wnid in made.seen)
-    # Of ImageNet-1K all, of every other concept at most 8 to train and 2 to test; one file is no picture.
+    # Of ImageNet-1K all, of every other concept at most 8 to train and 2 to test; one file is not a picture.
     assert once == trained + 2 * 24 + sum(min(8, made.counts[w] - 2) + 2 for w in unseen) - 1
     levels = {
         level["name"]: sorted(row[0] for row in level["concepts"])

@@ -98,7 +98,7 @@ def test_levels_of_a_file_are_used_unchanged(world: tuple[str, dict[str, str]], 
     assert list(ranked.domains) == ["seen", "L1", "L2", "R1", "R2"]
     assert (ranked.domains["L1"].mean_similarity or 0) >= (ranked.domains["L2"].mean_similarity or 0)
     for content, words in (
-        ({"L1": ["class5", "class6", "unheard-of"]}, "are no class of"),
+        ({"L1": ["class5", "class6", "unheard-of"]}, "are not classes of"),
         ({"L1": ["class0", "class5"]}, "seen concepts"),
         ({"L1": ["class5"], "L2": ["class6", "class7"]}, "fewer than two"),
     ):

@@ -44,7 +44,7 @@ def one_thread() -> Iterator[None]:
 
 
 def make_one_fail(study: Study, home: Path) -> Path:
-    """Put a file that is no checkpoint where one trial keeps its own."""
+    """Put a file that is not a checkpoint where one trial keeps its own."""
     bench, cells = Workbench(home), plan_study(study, home).cells
     (benchmark,) = study.protocols
     adapter = benchmark._finetuning(cells[0], bench, 0)  # type: ignore[attr-defined]

@@ -320,7 +320,7 @@ def test_wnids_and_names(make_folder: MakeFolder) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("okapi\tn02439032\n", r"line 1: 'okapi' has n02439032, which is no noun of WordNet"),
+        ("okapi\tn02439032\n", r"line 1: 'okapi' has n02439032, which is not a noun of WordNet"),
         ("okapi\tn02439398\nemmu\tn01519873\n", r"a class that the data do not have: 'emmu' \(did you mean 'emu'\?\)"),
         ("okapi\tn02439398\nokapi\tn02439398\n", "line 2: the class 'okapi' is on line 1 already"),
         ("okapi n02439398\nsnow leopart n02128757\n", r"'snow leopart' \(did you mean 'snow leopard'\?\)"),

@@ -356,7 +356,7 @@ def _read_own_levels(file: str, dataset: str, own: Collection[str], seen: Collec
     known = match_names(levels.ids, own)
     if missing := sorted(name for name, found in known.items() if found is None):
         raise DataError(
-            f"{len(missing):,} of the {len(known):,} concepts of {file} are no class of {dataset!r}: "
+            f"{len(missing):,} of the {len(known):,} concepts of {file} are not classes of {dataset!r}: "
             f"{list_unknown(missing, own)}. Correct them, or make levels of the classes in a folder: unseen cog levels "
             "--images FOLDER"
         )

@@ -112,7 +112,7 @@ class RankParameters(Typed):
 
 
 def cell_options(parameters: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the options that plan a cell: fine-tuned accuracy is no score, but the option `truth`."""
+    """Return the options that plan a cell: fine-tuned accuracy is not a score, but the option `truth`."""
     if RankParameters.read(parameters).score != TRUTH:
         return parameters
     return {**{name: value for name, value in parameters.items() if name != "score"}, "truth": True}

@@ -44,7 +44,7 @@ _SCORED = ("split", "sample", "seed", "metric")
 _TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
 _TRUE = ("seed", "batch_size", "learning_rates", "steps", "truth_seeds")
 
-#: Labels that are no classes, in words.
+#: Labels that are not classes, in words.
 _KINDS = {NUMBER: "numbers", SEVERAL: "several labels"}
 
 

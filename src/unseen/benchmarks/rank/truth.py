@@ -86,7 +86,7 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
     probe_outcomes, outcomes = (
         packed(each, np.arange(len(wanted)), len(wanted)) for each in (right[0], np.mean(right[1:], axis=0))
     )
-    # Without a step, no learning rate is used; runs with other seeds are no candidates.
+    # Without a step, no learning rate is used; runs with other seeds are not candidates.
     search = search_record(candidates, {"steps": steps} | ({"learning_rate": rate} if steps else {}))
     return Result(
         cell,

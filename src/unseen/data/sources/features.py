@@ -281,7 +281,7 @@ def class_rows(values: AnyArray, names: Sequence[str], where: str = "") -> IntAr
     """Return class numbers unchanged, and class names as their numbers.
 
     Raises:
-        DataError: a name that is no class.
+        DataError: a name that is not a class.
     """
     if values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values == np.rint(values)).all())):
         return values.astype(np.int64)

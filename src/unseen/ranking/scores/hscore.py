@@ -7,7 +7,7 @@ Shapes:     f (n, d) features; U (n, r), s (r,) from the thin SVD of the centred
 Implements: Definition 2 of [P]: tr(cov(f)^+ cov(E[f|y])); [R]: (1 - a) tr(cov_a(f)^-1 cov(E[f|y])) with
             cov_a = (1 - a) cov + a (tr cov / d) I and a from [L]
 Differs:    nothing. In the basis of the SVD, cov(E[f|y]) meets cov(f)^+ only through the class sums of U, so that no
-            d x d inverse is formed and a rank-deficient covariance is no special case.
+            d x d inverse is formed and a rank-deficient covariance is not a special case.
 """
 
 from __future__ import annotations

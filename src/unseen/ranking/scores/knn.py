@@ -31,7 +31,7 @@ def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEI
     if is_narrow(features):
         unit = unit.astype(np.float32)  # neighbours need no more digits than the features have
     count = min(neighbours, len(rows) - 1)
-    # Squared distances of unit rows are 2 - 2 cos; an image is no neighbour of itself.
+    # Squared distances of unit rows are 2 - 2 cos; an image is not a neighbour of itself.
     distance, nearest = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(unit).kneighbors()
     classes = known.index[nearest]
     # One vote each; the summed similarity, which is less than a vote, decides between equals.

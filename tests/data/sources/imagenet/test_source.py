@@ -491,7 +491,7 @@ def test_roots_of_the_environment(
 def test_what_is_not_imagenet(tmp_path: Path, levels: Path) -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'in1k'"):
         load_dataset("imagenet:in2k", root=tmp_path)
-    with pytest.raises(DataError, match=r"is no root of ImageNet-1K. Expected are train/ and val/"):
+    with pytest.raises(DataError, match=r"is not a root of ImageNet-1K. Expected are train/ and val/"):
         find_in1k(tmp_path)
     with pytest.raises(DataError, match="no such file or folder"):
         load_dataset("imagenet:in1k", root=tmp_path / "none")

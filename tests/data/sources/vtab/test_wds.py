@@ -89,7 +89,7 @@ def test_what_is_wrong_is_named(folder: Path) -> None:
     (folder / "test" / "3.tar").write_bytes(b"junk" * 300)
     states = {status.task: status for status in check_root(folder.parent)}
     assert states["kitti-distance"].state == "broken"
-    assert "is no tar file" in states["kitti-distance"].advice
+    assert "is not a tar file" in states["kitti-distance"].advice
 
 
 def test_shards_of_the_webdataset_library(tmp_path: Path, home: Path, records: Path) -> None:

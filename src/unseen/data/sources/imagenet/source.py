@@ -253,7 +253,7 @@ def find_in1k(root: Path) -> In1k:
             return In1k(root, base, train[0], val[0])
     inside = ", ".join(subfolders(root)[:5]) if root.is_dir() else "not a folder"
     raise DataError(
-        f"{str(root)!r} ({inside or 'no folder in it'}) is no root of ImageNet-1K. Expected are train/ and val/, or "
+        f"{str(root)!r} ({inside or 'no folder in it'}) is not a root of ImageNet-1K. Expected are train/ and val/, or "
         "ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar."
     )
 

@@ -173,7 +173,7 @@ def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
     """Return the label of each folder; upper and lower case are not distinguished.
 
     Raises:
-        DataError: a folder is no class of this dataset.
+        DataError: a folder is not a class of this dataset.
     """
     number = {name.lower(): label for label, name in enumerate(class_names(data))}
     for folder in folders:
