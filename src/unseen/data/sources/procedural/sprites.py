@@ -4,7 +4,7 @@ Paper:      Matthey et al., "dSprites: Disentanglement testing sprites dataset",
 Shapes:     factors (n, 5) integers: shape (3), scale (6), orientation (40), x (32), y (32)
 Implements: square, ellipse, heart; scales 0.5 to 1; 64 x 64 pixels; 4 x 4 samples per pixel; 737,280 images
 Differs:    edges are anti-aliased; positions are one pixel apart; orientations are multiples of 2 pi / 41. dSprites
-            takes 2 pi / 39, whose last orientation repeats its first; 41, like 39, is odd, so that no turn of the square
+            takes 2 pi / 39, whose last orientation repeats its first; 41, like 39, is odd, so no turn of the square
             or the ellipse repeats another
 """
 
