@@ -46,7 +46,7 @@ def test_within_a_folder(photos: Path, tmp_path: Path, small_model: str, capsys:
     assert audit(photos, *files, home=tmp_path / "home", model=small_model) == 0
     printed = capsys.readouterr().out
     assert "2 are copies of others (1 exact, 1 near)" in printed
-    assert "1 test images have a copy in train." in printed
+    assert "1 test image has a copy in train." in printed
     lines = [line.split("\t") for line in drop.read_text().splitlines()]
     assert lines[0] == ["image", "split", "copy of", "its split"] and len(lines) == 3
     assert ["train/class0/1.png", "train", "test/class0/again.png", "test"] in lines, "the copy in test stays"

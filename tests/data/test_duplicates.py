@@ -134,7 +134,7 @@ def test_within_a_set_and_between_its_splits(pictures: list[Image.Image]) -> Non
     assert report.between_splits[("test", "train")] == 2 and report.between_splits[("val", "train")] == 1
     assert report.summary == (
         "Of 17 images of mine, 5 are copies of others (2 exact, 5 near); 2 test images have a copy in train; 1 val "
-        "images have a copy in train."
+        "image has a copy in train."
     )
     written = json.loads(json.dumps(report.to_dict()))
     assert written["pairs"][0]["kind"] == "exact" and written["pairs"][0]["second_split"] == "test"

@@ -34,6 +34,7 @@ from unseen.core.errors import MissingExtraError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.files import write_whole
 from unseen.core.identity import to_json
+from unseen.core.run_record import counted
 from unseen.data import load_dataset
 from unseen.data.duplicates import THRESHOLD, DuplicateReport, copy_groups
 from unseen.data.load import resolve_dataset
@@ -217,7 +218,7 @@ def audit_image_copies(
     output.write({**report.to_dict(), "method": method}, lambda: _print_copies(report, method))
     if output.drop is not None:
         _write_rows(output.drop, [("image", "split", "copy of", "its split"), *report.drop_rows()], "\t")
-        say(f"{len(report.drop):,} images to drop written to {output.drop}.", error=True)
+        say(f"{counted(len(report.drop), 'image')} to drop written to {output.drop}.", error=True)
     if output.groups is not None:
         images, classes = report.images, bench.dataset(report.images.name).class_names
         labels = [classes[label] for label in images.images.primary_labels.tolist()]

@@ -30,6 +30,7 @@ from scipy.sparse.csgraph import connected_components
 from unseen.core.arrays import AnyArray, Float32Array, IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
+from unseen.core.run_record import counted
 from unseen.data.dataset import Split
 from unseen.data.decode import decode_rgb
 
@@ -146,11 +147,12 @@ class DuplicateReport:
         if not self.pairs:
             return f"No image among the {total:,} of {name} is a copy of another one."
         crossing = [
-            f"; {count:,} {own} images have a copy in {other}"
+            f"; {counted(count, f'{own} image has', f'{own} images have')} a copy in {other}"
             for (own, other), count in self.between_splits.items()
             if own != "train" and (other == "train" or own < other)
         ]
-        return f"Of {total:,} images of {name}, {len(self.drop):,} are copies of others{shown}{''.join(crossing)}."
+        copies = counted(len(self.drop), "is a copy of another", "are copies of others")
+        return f"Of {total:,} images of {name}, {copies}{shown}{''.join(crossing)}."
 
     def drop_rows(self) -> list[tuple[str, str, str, str]]:
         """Return name and split of each image to drop, and of its copy that stays."""

@@ -53,8 +53,12 @@ class Group:
     @property
     def words(self) -> str:
         """What distinguishes the group, such as "solver ncm, levels 3"; "" if there is no other group."""
-        known = [f"{name} {value_text(value)}" for name, value in self.differs.items() if value is not None]
-        return ", ".join(known or [f"no {name}" for name in self.differs])
+        known = {name: value for name, value in self.differs.items() if value is not None} or dict.fromkeys(
+            self.differs
+        )
+        return ", ".join(
+            f"{name} {value_text(v)}" if v not in (None, "") else f"no {name}" for name, v in known.items()
+        )
 
     def by_model(self) -> dict[str, list[Result]]:
         """Return the results per model."""
