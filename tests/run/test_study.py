@@ -444,7 +444,7 @@ def test_a_probe_is_a_short_walk(command: str, images: Path, home: Path, small_m
         )
     told = walk(command, *arguments, "--home", str(home))
     assert told["files"] <= 60
-    assert told["depth"] <= 21
+    assert told["depth"] <= 22
     assert told["data/load.py:load_dataset"] == 1
     assert told["backbones/load.py:load_backbone"] == 1
     assert told["data/dataset.py:_compute_fingerprint"] == 2, "once for train, once for test"

@@ -319,7 +319,7 @@ def _readable(message: str, name: str, value: object, hint: object) -> str:
     allowed = choices_of(hint)
     if allowed and "enum" in what:
         near = closest(str(value), allowed)
-        number = "no number, and " if kinds_of(hint) & {int, float} else ""
+        number = "not a number, and " if kinds_of(hint) & {int, float} else ""
         text = f"{value!r} is {number}none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else ".")
     else:
         what = (
