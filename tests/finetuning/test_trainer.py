@@ -300,7 +300,8 @@ def test_feeders_are_limited_by_the_share_of_the_cores(monkeypatch: pytest.Monke
 
 def test_a_device_of_the_machine_in_a_worker_that_sees_another(monkeypatch: pytest.MonkeyPatch) -> None:
     assert visible_device("cuda:3") == "cuda:3"
-    for name, value in environment(1, 4, ["0", "2", "5", "7"]).items():
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5,7")
+    for name, value in environment(1, 4).items():
         monkeypatch.setenv(name, value)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "2"
     assert [visible_device(name) for name in ("auto", "cpu", "cuda", "cuda:9")] == ["auto", "cpu", "cuda", "cuda:9"]

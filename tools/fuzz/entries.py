@@ -583,14 +583,14 @@ _TWO: dict[str, Any] = {"levels": 1, "size": 2}
 #: A valid file of each option, other options that it needs, and how it is damaged.
 _OPTION_FILES: dict[str, tuple[str, bytes, dict[str, Any], Damage]] = {
     "clip.templates": ("t.txt", b"a photo of a {}\na {}.\n", {}, text),
-    "zsl.templates": ("t.txt", b"a photo of a {}\na {}.\n", {"embedding": "prompts"}, text),
+    "zsl.templates": ("t.txt", b"a photo of a {}\na {}.\n", {"embedding": "prompts", "share": 0.34}, text),
     "zsl.split_file": ("l.txt", b"n02084071\nn02118333\n", {"split": "2-hops", "embedding": "wordnet"}, text),
     "zsl.split": ("s.txt", b"dog\nfox\n", {"embedding": "wordnet"}, text),
-    "zsl.embedding": ("e.csv", "\n".join(f"{n},{i},1" for i, n in enumerate(_WNIDS)).encode(), {}, text),
+    "zsl.embedding": ("e.csv", "\n".join(f"{n},{i},1" for i, n in enumerate(_WNIDS)).encode(), {"share": 0.34}, text),
     "clip.class_names": ("n.csv", _CLASS_TEXTS, {}, text),
     "clip.descriptions": ("d.json", _DESCRIPTIONS, {}, tree),
-    "zsl.class_names": ("n.csv", _CLASS_TEXTS, {"embedding": "prompts"}, text),
-    "zsl.descriptions": ("d.json", _DESCRIPTIONS, {"embedding": "prompts"}, tree),
+    "zsl.class_names": ("n.csv", _CLASS_TEXTS, {"embedding": "prompts", "share": 0.34}, text),
+    "zsl.descriptions": ("d.json", _DESCRIPTIONS, {"embedding": "prompts", "share": 0.34}, tree),
     "cog.seen": ("c.txt", _SEEN, _TWO, text),
     "cog.levels": ("l.json", _UNSEEN, {"seen": "seen.txt"}, tree),
     "cog.vectors": ("v.txt", _VECTORS, {"measure": "text", "seen": "seen.txt", **_TWO}, text),
