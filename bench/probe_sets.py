@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import textwrap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -87,8 +88,13 @@ def kept_figures(options: argparse.Namespace, measure: Callable[[], Figures]) ->
 
 
 def write_docs(path: Path, marker: str, lines: list[str]) -> None:
-    """Put a table between its markers on a page."""
+    """Put tables, and sentences wrapped at 120 characters, between their markers on a page."""
     head, rest = path.read_text(encoding="utf-8").split(f"<!-- {marker} -->\n")
     tail = rest.split(f"<!-- /{marker} -->")[1]
-    table = "\n".join(lines)
+    table = "\n".join(line if line.startswith("|") else _wrapped(line) for line in lines)
     path.write_text(f"{head}<!-- {marker} -->\n{table}\n<!-- /{marker} -->{tail}", encoding="utf-8")
+
+
+def _wrapped(line: str) -> str:
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
