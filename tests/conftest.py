@@ -114,15 +114,31 @@ def small_model() -> str:
 
 
 @pytest.fixture(scope="session")
-def shared_engine() -> Iterator[Callable[[str, int], Engine]]:
-    """`shared_engine(kind, workers)` is one engine for all tests: each process of an engine imports torch and timm."""
-    made: dict[tuple[str, int], Engine] = {}
+def local_engines() -> Iterator[Callable[[int], Engine]]:
+    """`local_engines(workers)` is one engine for all tests: each process of an engine imports torch and timm."""
+    made: dict[int, Engine] = {}
+    with ExitStack() as stack:
+
+        def get(workers: int) -> Engine:
+            if workers not in made:
+                made[workers] = stack.enter_context(make_engine("local", workers=workers))
+            return made[workers]
+
+        yield get
+
+
+@pytest.fixture
+def shared_engine(local_engines: Callable[[int], Engine]) -> Iterator[Callable[[str, int], Engine]]:
+    """Return an engine by kind and number of workers; a Dask cluster is new for each test.
+
+    A cluster has connections in this process. Tests that fork it could take their messages.
+    """
     with ExitStack() as stack:
 
         def get(kind: str, workers: int) -> Engine:
-            if (kind, workers) not in made:
-                made[kind, workers] = stack.enter_context(make_engine(kind, workers=workers))
-            return made[kind, workers]
+            if kind == "local":
+                return local_engines(workers)
+            return stack.enter_context(make_engine(kind, workers=workers))
 
         yield get
 

@@ -98,7 +98,10 @@ def worker_environment(folder: str) -> str:
 @pytest.mark.slow
 def test_processes_that_never_do_anything_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_start", os.abort)  # takes no argument: the initializer fails
-    with make_engine("local", workers=2) as engine, pytest.raises(WorkerLostError, match="no worker process could be started"):
+    with (
+        make_engine("local", workers=2) as engine,
+        pytest.raises(WorkerLostError, match="no worker process could be started"),
+    ):
         list(engine.map(worker_environment, ["x"] * 20, lost=lambda item, _reason: None))
 
 
