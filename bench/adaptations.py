@@ -9,7 +9,7 @@ solid in a scene (6), 4,000 steps of 64 images, AdamW: 3 CPU minutes. Images are
 would change the location. Two of the five tasks have these labels, on a sample of another seed; the other three are
 new to it.
 
-Adaptation: `unseen vtab run --sweep peft-1k --epochs 5 --adamw-rates 0.01,0.001 --weight-decays 0.0001`, and the
+Adaptation: `unseen vtab run --sweep peft-1k --epochs 40 --adamw-rates 0.01,0.001,0.0001 --weight-decays 0.0001`, and the
 lightweight sweep with 2,500 steps for linear; three seeds; 200 training, 50 validation and 1,000 test images of each
 rendered task, and photographs of 20 classes of Caltech-101 in UNSEEN_GOLDEN_DATA.
 
@@ -46,7 +46,7 @@ PRETRAINING = {"procedural:sprites-location?train=16000&val=8&test=8&seed=11": 0
                "procedural:shapes-distance?train=6000&val=8&test=8&seed=11": 16}  # fmt: skip
 CLASSES, RATE = 22, 1e-3
 ADAPTATIONS = ("linear", "finetune", "lora", "adapter", "vpt", "bitfit", "partial")
-RECIPE = {"sweep": "peft-1k", "epochs": 5, "adamw_rates": (0.01, 0.001), "weight_decays": (0.0001,)}
+RECIPE = {"sweep": "peft-1k", "epochs": 40, "adamw_rates": (0.01, 0.001, 0.0001), "weight_decays": (0.0001,)}
 LINEAR = {"learning_rates": (0.1, 0.01), "steps": (2500,)}
 
 
