@@ -10,8 +10,8 @@ would change the location. Two of the five tasks have these labels, on a sample 
 new to it.
 
 Adaptation: `unseen vtab run --sweep peft-1k --epochs 40 --adamw-rates 0.01,0.001,0.0001 --weight-decays 0.0001`, and
-the lightweight sweep with 2,500 steps for linear; three seeds; 200 training, 50 validation and 1,000 test images of each
-rendered task, and photographs of 20 classes of Caltech-101 in UNSEEN_GOLDEN_DATA.
+the lightweight sweep with 2,500 steps for linear; three seeds; 200 training, 50 validation and 1,000 test images of
+each rendered task, and photographs of 20 classes of Caltech-101 in UNSEEN_GOLDEN_DATA.
 
 A cell of the table has the median over seeds and their range. The mean over tasks has the 95 % confidence interval over
 test images of `unseen.stats.decide`, which also decides which ranks each method may have (all pairs, Holm).
