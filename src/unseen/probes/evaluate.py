@@ -75,11 +75,8 @@ def evaluate_probe(
         chosen = replace(chosen, memory_limit=memory_limit)
     elif where.type == "cuda":
         chosen = replace(chosen, memory_limit=device_memory(where))
-    name, counts, numbers = (
-        solver_name(solver),
-        list(dict.fromkeys([shots] if isinstance(shots, int | str) else shots)),
-        _several_seeds(seeds),
-    )
+    name, numbers = solver_name(solver), _several_seeds(seeds)
+    counts = list(dict.fromkeys([shots] if isinstance(shots, int | str) else shots))
 
     pair = _checked(train_features, train_labels, "training")
     if (validation_features is None) != (validation_labels is None):
